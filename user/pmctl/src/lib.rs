@@ -46,10 +46,10 @@ pub fn main() -> ExitCode {
         None => match Cli::parse_words(&words) {
             Ok(cli) => cli.command,
             // clap returns help and the version as errors, too.
-            Err(answer) => return print_answer(answer, words.get(1..).unwrap_or_default()),
+            Err(error) => return print_clap_error(error, words.get(1..).unwrap_or_default()),
         },
     };
-    let failure = match command {
+    let failure_code = match command {
         Command::Stat(_)
         | Command::Record(_)
         | Command::Bench(_)
@@ -64,43 +64,44 @@ pub fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) && !is_record => signals::end_by(Signal::SIGPIPE),
         Err(error) => match error.downcast() {
             // An error of the command line that `pmctl vm` runs in the machine.
-            Ok(answer) => {
+            Ok(clap_error) => {
                 let inner_words: &[OsString] = match &command {
                     Command::Vm(args) => &args.words,
                     _ => &[],
                 };
-                print_answer(answer, inner_words)
+                print_clap_error(clap_error, inner_words)
             }
             Err(error) => {
                 complain(format_args!("{error:#}"));
-                ExitCode::from(exit_code(&error).unwrap_or(failure))
+                ExitCode::from(exit_code(&error).unwrap_or(failure_code))
             }
         },
     }
 }
 
-/// Prints clap's message about `words`, the arguments of the program, and returns the exit code.
-fn print_answer(mut answer: clap::Error, words: &[OsString]) -> ExitCode {
+/// Prints the message about `words`, the arguments of the program: clap's, or pmctl's where it has one. Returns the exit
+/// code.
+fn print_clap_error(mut clap_error: clap::Error, words: &[OsString]) -> ExitCode {
     let pmctl = Cli::command();
     let command = words.first().and_then(|word| word.to_str());
     let definition = command.and_then(|command| pmctl.find_subcommand(command));
-    if definition.is_some_and(|definition| hints::suggests_hidden(&answer, definition)) {
-        answer.remove(ContextKind::SuggestedArg);
+    if definition.is_some_and(|definition| hints::suggests_hidden_option(&clap_error, definition)) {
+        clap_error.remove(ContextKind::SuggestedArg);
     }
-    let message = hints::attached_mode(&answer, words)
-        .or_else(|| hints::perf_user_answer(&answer, command.unwrap_or_default()))
-        .or_else(|| usage::message(&answer, words, &pmctl));
+    let message = hints::attached_mode_message(&clap_error, words)
+        .or_else(|| hints::perf_user_message(&clap_error, command.unwrap_or_default()))
+        .or_else(|| usage::message(&clap_error, words, &pmctl));
     if let Some(message) = message {
         complain(message);
         return ExitCode::from(exit::USAGE);
     }
-    let is_for_stdout = !answer.use_stderr();
+    let is_for_stdout = !clap_error.use_stderr();
     let result = match stdio::require_output() {
         Err(error) if is_for_stdout => Err(error),
-        _ => answer.print().map_err(anyhow::Error::from),
+        _ => clap_error.print().map_err(anyhow::Error::from),
     };
     match result {
-        Ok(()) => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(exit::USAGE)),
+        Ok(()) => ExitCode::from(u8::try_from(clap_error.exit_code()).unwrap_or(exit::USAGE)),
         Err(error) if is_broken_pipe(&error) => signals::end_by(Signal::SIGPIPE),
         Err(error) => {
             complain(format_args!("can't write help: {error}"));
@@ -109,7 +110,7 @@ fn print_answer(mut answer: clap::Error, words: &[OsString]) -> ExitCode {
     }
 }
 
-pub use args::hints::page as perfs_options;
+pub use args::hints::page as perf_options_page;
 
 /// Returns the definition of the command line, from which `cargo xtask pmctl` makes the manual page.
 #[must_use]
@@ -170,10 +171,10 @@ fn run_printing(command: &Command, output: &mut Screen) -> Result<u8> {
         Command::Doctor(args) => return doctor::doctor(&machine(args.replay.as_deref())?, output),
         Command::Info(args) => info::info(&machine(args.replay.as_deref())?, output)?,
         Command::List(args) => {
-            return list::list(args, &machine(args.look.replay.as_deref())?, output);
+            return list::list(args, &machine(args.machine.replay.as_deref())?, output);
         }
         Command::Encode(args) => {
-            encode::encode(args, &machine(args.look.replay.as_deref())?, output)?;
+            encode::encode(args, &machine(args.machine.replay.as_deref())?, output)?;
         }
         Command::Regs(args) => regs::regs(args, &Machine::here(), output)?,
     }

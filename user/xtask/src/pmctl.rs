@@ -46,7 +46,10 @@ fn generate(top: &Path) -> Result<Vec<(String, String)>> {
     command.build();
     let mut files = vec![
         (PAGE.to_owned(), page(top, &command)?),
-        (FOR_PERF_USERS.to_owned(), pmctl::perfs_options(&command)),
+        (
+            FOR_PERF_USERS.to_owned(),
+            pmctl::perf_options_page(&command),
+        ),
     ];
     for (shell, name) in [
         (Shell::Bash, "pmctl"),

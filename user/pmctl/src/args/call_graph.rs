@@ -54,7 +54,7 @@ impl CallGraphMode {
             ("fp", None) => Ok(Self::FramePointers),
             ("lbr", None) => Ok(Self::LastBranches),
             ("dwarf", None) => Ok(Self::Dwarf(UserStack::DEFAULT)),
-            ("dwarf", Some(size)) => stack_size(size).map(Self::Dwarf),
+            ("dwarf", Some(size)) => parse_stack_size(size).map(Self::Dwarf),
             _ => Err("it takes `fp`, `dwarf`, `dwarf,BYTES` or `lbr`".to_owned()),
         }
     }
@@ -62,7 +62,7 @@ impl CallGraphMode {
 
 /// Parses the size of a stack in bytes, rounded up to a multiple of 8, the same as perf does. The error is a message for
 /// the user.
-fn stack_size(text: &str) -> Result<u32, String> {
+fn parse_stack_size(text: &str) -> Result<u32, String> {
     let size = text.parse().ok().filter(|size| *size > 0);
     let size = size.and_then(|size: u32| size.checked_next_multiple_of(8));
     size.filter(|size| *size <= UserStack::MAX_SIZE)
@@ -72,7 +72,10 @@ fn stack_size(text: &str) -> Result<u32, String> {
 /// Returns pmctl's arguments with `-g --call-graph=dwarf` in the place of `-g dwarf`; `None` if there is nothing to
 /// replace. `command` is the part that was parsed as the command: after `-g dwarf` it begins with the mode, and includes
 /// the options after it.
-pub(crate) fn with_mode(words: &[OsString], command: &[OsString]) -> Option<Vec<OsString>> {
+pub(crate) fn with_mode_as_option(
+    words: &[OsString],
+    command: &[OsString],
+) -> Option<Vec<OsString>> {
     let command_index = words.len().checked_sub(command.len())?;
     let (option, mode) = (words[..command_index].last()?, command.first()?);
     // `-g` alone, or as the last of several letters.
@@ -120,7 +123,7 @@ mod tests {
         let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
         let with_mode_after = |before: &str, command: &str| {
             let command = words(command);
-            with_mode(&[words(before), command.clone()].concat(), &command)
+            with_mode_as_option(&[words(before), command.clone()].concat(), &command)
         };
         assert_eq!(
             with_mode_after("pmctl record -ag", "dwarf,64 -c 9 -- ls -g dwarf"),

@@ -64,11 +64,11 @@ impl Cli {
     /// Parses the arguments of the program, the first of which is the program's name.
     pub(crate) fn parse_words(words: &[OsString]) -> Result<Self, clap::Error> {
         let cli = Self::try_parse_from(words)?;
-        let change_result = match &cli.command {
-            Command::Record(record) => call_graph::with_mode(words, &record.command),
+        let changed_words = match &cli.command {
+            Command::Record(record) => call_graph::with_mode_as_option(words, &record.command),
             _ => None,
         };
-        change_result.map_or(Ok(cli), Self::try_parse_from)
+        changed_words.map_or(Ok(cli), Self::try_parse_from)
     }
 }
 
@@ -170,7 +170,7 @@ pub(crate) struct List {
     pub(crate) raw: bool,
 
     #[command(flatten)]
-    pub(crate) look: ReplayOption,
+    pub(crate) machine: ReplayOption,
 }
 
 #[derive(Debug, Args)]
@@ -184,7 +184,7 @@ pub(crate) struct Encode {
     pub(crate) model: Option<String>,
 
     #[command(flatten)]
-    pub(crate) look: ReplayOption,
+    pub(crate) machine: ReplayOption,
 }
 
 const WRAP_HELP: &str = "\

@@ -26,7 +26,9 @@ pub(crate) fn parse(words: &[OsString]) -> Option<Command> {
             .map(Command::Stat),
         // `record -g dwarf` needs the arguments to be parsed twice, which `Cli::parse_words` does.
         "record" => parse_options(line)
-            .filter(|record: &Record| call_graph::with_mode(words, &record.command).is_none())
+            .filter(|record: &Record| {
+                call_graph::with_mode_as_option(words, &record.command).is_none()
+            })
             .map(Command::Record),
         "report" => parse_options(line).map(Command::Report),
         "script" => parse_options(line).map(Command::Script),

@@ -226,7 +226,7 @@ impl RecordTarget {
 impl EventOptions {
     fn new(args: &Record) -> Result<Self, Usage> {
         refuse_callers_without_chains(args)?;
-        let has_calls = args.call_graph_mode() == Some(CallGraphMode::LastBranches);
+        let uses_branch_records = args.call_graph_mode() == Some(CallGraphMode::LastBranches);
         refuse(&[
             (
                 args.overwrite && matches!(args.switch_output, Some(SwitchOutput::Size(_))),
@@ -238,17 +238,18 @@ impl EventOptions {
                 "--switch-output writes files, and not to standard output. Leave `-o -` out.",
             ),
             (
-                has_calls && (args.branches || args.branch_filter.is_some()),
+                uses_branch_records && (args.branches || args.branch_filter.is_some()),
                 "-b, -j: the CPU records calls only for --call-graph=lbr, and no other branches. Leave out one of the \
                  two.",
             ),
             (
-                has_calls && (args.all_cpus || args.cpu.is_some() || !args.cgroup.is_empty()),
+                uses_branch_records
+                    && (args.all_cpus || args.cpu.is_some() || !args.cgroup.is_empty()),
                 "--call-graph=lbr: the CPU records the calls of single tasks, and -a, -C and -G sample all tasks. Use \
                  --call-graph=dwarf, which copies stacks.",
             ),
         ])?;
-        let any = args.branches.then_some(BranchKinds::ANY);
+        let any_branches = args.branches.then_some(BranchKinds::ANY);
         Ok(Self {
             rate: match args.frequency {
                 Some(frequency) => Rate::Frequency(frequency),
@@ -261,7 +262,7 @@ impl EventOptions {
             },
             modes: modes::from_options(args.all_user, args.all_kernel),
             call_graph: args.call_graph()?,
-            branches: args.branch_filter.or(any),
+            branches: args.branch_filter.or(any_branches),
             data: args.data,
             weight: args.weight,
             cgroups: args
@@ -370,9 +371,9 @@ impl TraceOptions {
 
 /// Fails if a part of the call chains is asked for without -g.
 fn refuse_callers_without_chains(args: &Record) -> Result<(), Usage> {
-    let has_callers = args.user_callchains || args.kernel_callchains;
+    let selects_callers = args.user_callchains || args.kernel_callchains;
     refuse(&[(
-        has_callers && args.call_graph_mode().is_none(),
+        selects_callers && args.call_graph_mode().is_none(),
         "--user-callchains and --kernel-callchains choose a part of the call chains, which -g records. Add -g.",
     )])
 }

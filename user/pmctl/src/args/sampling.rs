@@ -366,12 +366,12 @@ fn parse_size(text: &str) -> Result<u64, String> {
 
 /// Parses the size of a ring, as a number of pages or as a size, into pages. The error is a message for the user.
 fn parse_pages(text: &str) -> Result<u32, String> {
-    let of_size = || {
+    let pages_of_size = || {
         parse_with_unit(text, &SIZE_UNITS)?
             .div_ceil(PAGE_SIZE)
             .checked_next_power_of_two()
     };
-    let pages = text.parse().ok().or_else(of_size);
+    let pages = text.parse().ok().or_else(pages_of_size);
     pages
         .and_then(|pages| u32::try_from(pages).ok())
         .filter(|pages| (1..=MAX_RING_PAGES).contains(pages))

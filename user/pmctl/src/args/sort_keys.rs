@@ -48,7 +48,7 @@ pub(crate) enum KeyNeed {
 
 impl Key {
     /// Returns whether the key shows the memory access of samples.
-    pub(crate) const fn is_of_access(self) -> bool {
+    pub(crate) const fn shows_memory_access(self) -> bool {
         !matches!(self.need(), None | Some(KeyNeed::Cgroup))
     }
 

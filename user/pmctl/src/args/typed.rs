@@ -55,9 +55,9 @@ impl<'a> TypedCommandLine<'a> {
 
     /// Returns the name of an option as it was typed, where clap shows `--long <VALUE>`. Returns the name of an argument
     /// without brackets.
-    pub(super) fn name(&self, shown: &str) -> String {
-        let Some(long) = long_name(shown) else {
-            return unbracketed(shown).to_owned();
+    pub(super) fn name(&self, clap_name: &str) -> String {
+        let Some(long) = long_name(clap_name) else {
+            return unbracketed(clap_name).to_owned();
         };
         match self.short_name(long) {
             Some(short) if !self.has_long(long) => short,
@@ -67,14 +67,14 @@ impl<'a> TypedCommandLine<'a> {
 
     /// Returns an option that was typed, and the option that it needs and that was not typed. `missing` are the options that
     /// clap reports as missing.
-    pub(super) fn option_without(&self, missing: &[&str]) -> Option<(String, String)> {
-        let typed_without = |(option, needed): &(&'static str, &'static str)| {
+    pub(super) fn option_and_missing_one(&self, missing: &[&str]) -> Option<(String, String)> {
+        let typed_with_missing = |(option, needed): &(&'static str, &'static str)| {
             let is_needed = |reported: &&&str| long_name(reported) == Some(*needed);
             let reported = missing.iter().find(is_needed)?;
             self.has_long(option)
                 .then_some((*option, *needed, *reported))
         };
-        let (option, needed, reported) = REQUIRED_OPTIONS.iter().find_map(typed_without)?;
+        let (option, needed, reported) = REQUIRED_OPTIONS.iter().find_map(typed_with_missing)?;
         // `[=<VALUE>]` is a value that may be omitted, so it is not shown.
         let value = reported
             .split_once(" <")
@@ -87,8 +87,8 @@ impl<'a> TypedCommandLine<'a> {
     }
 
     /// Returns the values that an option takes; empty if they are not limited, and for other arguments.
-    pub(super) fn values(&self, shown: &str) -> Vec<String> {
-        let Some((definition, long)) = self.definition.zip(long_name(shown)) else {
+    pub(super) fn values(&self, clap_name: &str) -> Vec<String> {
+        let Some((definition, long)) = self.definition.zip(long_name(clap_name)) else {
             return Vec::new();
         };
         let mut options = definition.get_arguments();
@@ -120,8 +120,8 @@ impl<'a> TypedCommandLine<'a> {
 }
 
 /// Returns the long name of an option, which clap shows with the placeholder of its value.
-fn long_name(shown: &str) -> Option<&str> {
-    let long = shown.strip_prefix("--")?;
+fn long_name(clap_name: &str) -> Option<&str> {
+    let long = clap_name.strip_prefix("--")?;
     let end = long.find([' ', '=', '[']).unwrap_or(long.len());
     Some(&long[..end])
 }
@@ -142,10 +142,10 @@ mod tests {
     use super::*;
     use crate::args::Cli;
 
-    fn name(line: &str, shown: &str) -> String {
+    fn name(line: &str, clap_name: &str) -> String {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         let pmctl = Cli::command();
-        TypedCommandLine::new(&words, &pmctl).name(shown)
+        TypedCommandLine::new(&words, &pmctl).name(clap_name)
     }
 
     #[test]

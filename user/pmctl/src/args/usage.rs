@@ -11,37 +11,37 @@ use crate::system::text::{did_you_mean, join_names};
 
 /// Returns the message about a mistake in a command line; `None` if clap's own message is to be shown.
 pub(crate) fn message(
-    answer: &clap::Error,
+    error: &clap::Error,
     words: &[OsString],
     pmctl: &clap::Command,
 ) -> Option<String> {
     let typed = TypedCommandLine::new(words, pmctl);
     let (command, program) = (typed.command(), typed.program());
-    let what = match answer.kind() {
-        ErrorKind::UnknownArgument => unknown_message(answer, command, &program)?,
+    let mistake = match error.kind() {
+        ErrorKind::UnknownArgument => unknown_message(error, command, &program)?,
         ErrorKind::InvalidSubcommand => {
-            let name = context_text(answer, ContextKind::InvalidSubcommand)?;
-            let question = similar_question(answer, ContextKind::SuggestedSubcommand);
+            let name = context_text(error, ContextKind::InvalidSubcommand)?;
+            let question = similar_question(error, ContextKind::SuggestedSubcommand);
             format!("there is no command `{name}`.{question}")
         }
         // This message says what the option takes, and needs no reference to the help.
         ErrorKind::ValueValidation | ErrorKind::InvalidValue => {
-            return value_message(answer, &typed);
+            return value_message(error, &typed);
         }
         ErrorKind::MissingRequiredArgument => {
-            let names = context_names(answer, ContextKind::InvalidArg)?;
-            match typed.option_without(&names) {
+            let names = context_names(error, ContextKind::InvalidArg)?;
+            match typed.option_and_missing_one(&names) {
                 Some((option, needed)) => {
                     return Some(format!(
                         "{option} needs {needed}, too: give both, or leave {option} out."
                     ));
                 }
-                None => needs_message(&names, &typed),
+                None => missing_arguments_message(&names, &typed),
             }
         }
         ErrorKind::ArgumentConflict => {
-            let name = typed.name(context_text(answer, ContextKind::InvalidArg)?);
-            let other_names = context_names(answer, ContextKind::PriorArg)?;
+            let name = typed.name(context_text(error, ContextKind::InvalidArg)?);
+            let other_names = context_names(error, ContextKind::PriorArg)?;
             let other_names: Vec<String> = other_names
                 .into_iter()
                 .map(|other| typed.name(other))
@@ -56,7 +56,7 @@ pub(crate) fn message(
                 )
             }
         }
-        ErrorKind::TooManyValues => surplus_message(answer, &typed)?,
+        ErrorKind::TooManyValues => surplus_argument_message(error, &typed)?,
         _ => return None,
     };
     let list = if command.is_empty() {
@@ -64,12 +64,12 @@ pub(crate) fn message(
     } else {
         "options"
     };
-    Some(format!("{what}\n`{program} --help` lists the {list}."))
+    Some(format!("{mistake}\n`{program} --help` lists the {list}."))
 }
 
 /// Returns the message about an unknown option or argument.
-fn unknown_message(answer: &clap::Error, command: &str, program: &str) -> Option<String> {
-    let word = context_text(answer, ContextKind::InvalidArg)?;
+fn unknown_message(error: &clap::Error, command: &str, program: &str) -> Option<String> {
+    let word = context_text(error, ContextKind::InvalidArg)?;
     if !word.starts_with('-') {
         // The value of this option is optional.
         let hint = match command {
@@ -80,7 +80,7 @@ fn unknown_message(answer: &clap::Error, command: &str, program: &str) -> Option
             "`{program}` does not take the argument `{word}`.{hint}"
         ));
     }
-    let question = similar_question(answer, ContextKind::SuggestedArg);
+    let question = similar_question(error, ContextKind::SuggestedArg);
     let hint = match command {
         "stat" | "record" | "wrap" | "vm" => {
             "\nOptions of a command that is to run come after `--`."
@@ -94,7 +94,7 @@ fn unknown_message(answer: &clap::Error, command: &str, program: &str) -> Option
 }
 
 /// Returns the message about arguments and options that a command needs, with the values that they take.
-fn needs_message(names: &[&str], typed: &TypedCommandLine<'_>) -> String {
+fn missing_arguments_message(names: &[&str], typed: &TypedCommandLine<'_>) -> String {
     let values: Vec<String> = names.iter().flat_map(|name| typed.values(name)).collect();
     let values: Vec<&str> = values.iter().map(String::as_str).collect();
     let values = match &values[..] {
@@ -122,9 +122,9 @@ const ARGUMENT_LIMITS: [(&str, &str); 2] = [
 ];
 
 /// Returns the message about an argument too many, or about the value of an option that takes none.
-fn surplus_message(answer: &clap::Error, typed: &TypedCommandLine<'_>) -> Option<String> {
-    let name = typed.name(context_text(answer, ContextKind::InvalidArg)?);
-    let value = context_text(answer, ContextKind::InvalidValue)?;
+fn surplus_argument_message(error: &clap::Error, typed: &TypedCommandLine<'_>) -> Option<String> {
+    let name = typed.name(context_text(error, ContextKind::InvalidArg)?);
+    let value = context_text(error, ContextKind::InvalidValue)?;
     if name.starts_with('-') {
         return Some(format!("{name} takes no value: leave `{value}` out."));
     }
@@ -139,21 +139,21 @@ fn surplus_message(answer: &clap::Error, typed: &TypedCommandLine<'_>) -> Option
 }
 
 /// Returns the message about an option's value.
-fn value_message(answer: &clap::Error, typed: &TypedCommandLine<'_>) -> Option<String> {
-    let option = context_text(answer, ContextKind::InvalidArg)?;
+fn value_message(error: &clap::Error, typed: &TypedCommandLine<'_>) -> Option<String> {
+    let option = context_text(error, ContextKind::InvalidArg)?;
     let name = typed.name(option);
-    let value = context_text(answer, ContextKind::InvalidValue)?;
+    let value = context_text(error, ContextKind::InvalidValue)?;
     if value.is_empty() {
         let placeholder = option
             .find([' ', '=', '['])
             .map_or("", |end| &option[end..]);
         return Some(format!("{name}{placeholder}: the value is missing."));
     }
-    if let Some(reason) = answer.source() {
+    if let Some(reason) = error.source() {
         return Some(format!("{name} {value}: {reason}."));
     }
-    let values = context_names(answer, ContextKind::ValidValue)?;
-    let question = similar_question(answer, ContextKind::SuggestedValue);
+    let values = context_names(error, ContextKind::ValidValue)?;
+    let question = similar_question(error, ContextKind::SuggestedValue);
     Some(format!(
         "{name} {value}: it takes {}.{question}",
         join_names(&values, "or")
@@ -161,22 +161,22 @@ fn value_message(answer: &clap::Error, typed: &TypedCommandLine<'_>) -> Option<S
 }
 
 /// Returns a blank and the question whether a similar name is meant; empty if no name is similar.
-fn similar_question(answer: &clap::Error, kind: ContextKind) -> String {
-    let mut names = context_names(answer, kind).unwrap_or_default();
+fn similar_question(error: &clap::Error, kind: ContextKind) -> String {
+    let mut names = context_names(error, kind).unwrap_or_default();
     // clap has the most similar name last.
     names.reverse();
     did_you_mean(&names).map_or_else(String::new, |question| format!(" {question}"))
 }
 
-fn context_text(answer: &clap::Error, kind: ContextKind) -> Option<&str> {
-    match answer.get(kind)? {
+fn context_text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
+    match error.get(kind)? {
         ContextValue::String(text) => Some(text),
         _ => None,
     }
 }
 
-fn context_names(answer: &clap::Error, kind: ContextKind) -> Option<Vec<&str>> {
-    match answer.get(kind)? {
+fn context_names(error: &clap::Error, kind: ContextKind) -> Option<Vec<&str>> {
+    match error.get(kind)? {
         ContextValue::String(text) => Some(vec![text]),
         ContextValue::Strings(texts) => Some(texts.iter().map(String::as_str).collect()),
         _ => None,

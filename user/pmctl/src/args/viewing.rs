@@ -97,7 +97,8 @@ pub(crate) enum Field {
 /// The fields of `pmctl script -F`.
 #[derive(Clone, Debug)]
 pub(crate) struct Fields {
-    shown: Vec<Field>,
+    /// The fields to print, in order.
+    printed: Vec<Field>,
     /// The fields that the user has named, which the recording must have.
     named: Vec<Field>,
 }
@@ -150,7 +151,7 @@ impl Fields {
             named.clear();
         }
         Ok(Self {
-            shown: fields,
+            printed: fields,
             named,
         })
     }
@@ -163,7 +164,7 @@ impl Fields {
     /// Returns the fields to print, in order. The default fields include the period, unless all samples have the same
     /// period.
     pub(crate) fn printed_fields(&self, have_one_period: bool) -> Vec<Field> {
-        let mut fields = self.shown.clone();
+        let mut fields = self.printed.clone();
         let event = fields.iter().position(|field| *field == Field::Event);
         if let (true, false, Some(event)) = (fields == Self::DEFAULT_FIELDS, have_one_period, event)
         {

@@ -14,29 +14,29 @@ pub use page::page;
 use table::{Hint, PERF, hints};
 
 /// Returns the message about an option or command of perf that pmctl lacks; `None` for other mistakes.
-pub(crate) fn perf_user_answer(answer: &clap::Error, command: &str) -> Option<String> {
-    if let Some(message) = conflict_message(answer) {
+pub(crate) fn perf_user_message(error: &clap::Error, command: &str) -> Option<String> {
+    if let Some(message) = conflict_message(error) {
         return Some(message.to_owned());
     }
-    if let Some(message) = column_message(answer) {
+    if let Some(message) = column_message(error) {
         return Some(message);
     }
-    if let Some(Hint { name, answer, .. }) = hint_for_option(answer, command) {
+    if let Some(Hint { name, answer, .. }) = hint_for_option(error, command) {
         return Some(format!("there is no option `{name}`.\n{answer}"));
     }
-    if let Some(file) = stray_file(answer, command) {
+    if let Some(file) = stray_file(error, command) {
         return Some(format!(
             "a recording is named by -i: `pmctl {command} -i {file}`."
         ));
     }
-    let Hint { name, answer, .. } = hint_for_command(answer)?;
+    let Hint { name, answer, .. } = hint_for_command(error)?;
     Some(format!("there is no command `{name}`.\n{answer}"))
 }
 
 /// Returns the message about `record -gdwarf`, which clap parses as several options of one letter, if that is the mistake.
-pub(crate) fn attached_mode(answer: &clap::Error, words: &[OsString]) -> Option<String> {
+pub(crate) fn attached_mode_message(error: &clap::Error, words: &[OsString]) -> Option<String> {
     let (command, words) = words.split_first()?;
-    if answer.kind() != ErrorKind::UnknownArgument || command != "record" {
+    if error.kind() != ErrorKind::UnknownArgument || command != "record" {
         return None;
     }
     let words = words.iter().take_while(|word| *word != "--");
@@ -50,8 +50,8 @@ pub(crate) fn attached_mode(answer: &clap::Error, words: &[OsString]) -> Option<
 }
 
 /// Returns whether clap suggests an option that is hidden from the help of `command`.
-pub(crate) fn suggests_hidden(answer: &clap::Error, command: &clap::Command) -> bool {
-    let Some(ContextValue::String(name)) = answer.get(ContextKind::SuggestedArg) else {
+pub(crate) fn suggests_hidden_option(error: &clap::Error, command: &clap::Command) -> bool {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::SuggestedArg) else {
         return false;
     };
     let mut options = command.get_arguments();
@@ -66,11 +66,11 @@ const PERIOD_AND_FREQUENCY: &str = "-c, -F: pmctl cannot set frequency and perio
                                     about HZ per second: give one of the two.";
 
 /// Returns the message about options that exclude each other, where users of perf expect something else.
-fn conflict_message(answer: &clap::Error) -> Option<&'static str> {
-    if answer.kind() != ErrorKind::ArgumentConflict {
+fn conflict_message(error: &clap::Error) -> Option<&'static str> {
+    if error.kind() != ErrorKind::ArgumentConflict {
         return None;
     }
-    match answer.get(ContextKind::InvalidArg)? {
+    match error.get(ContextKind::InvalidArg)? {
         ContextValue::String(name) if name == "--detailed" => Some(TWICE_DETAILED),
         ContextValue::String(name) if name == "--period <N>" || name == "--freq <HZ>" => {
             Some(PERIOD_AND_FREQUENCY)
@@ -92,12 +92,12 @@ const PERF_COLUMNS: [(&str, &str); 2] = [
 ];
 
 /// Returns the message about a column of perf in the place of a key, if that is the mistake.
-fn column_message(answer: &clap::Error) -> Option<String> {
-    let context = |kind| match answer.get(kind)? {
+fn column_message(error: &clap::Error) -> Option<String> {
+    let context = |kind| match error.get(kind)? {
         ContextValue::String(text) => Some(text.as_str()),
         _ => None,
     };
-    if answer.kind() != ErrorKind::InvalidValue
+    if error.kind() != ErrorKind::InvalidValue
         || context(ContextKind::InvalidArg)? != "--sort <KEYS>"
     {
         return None;
@@ -108,14 +108,14 @@ fn column_message(answer: &clap::Error) -> Option<String> {
 }
 
 /// Returns the hint about an option of perf that pmctl lacks, if that is the mistake.
-fn hint_for_option(answer: &clap::Error, command: &str) -> Option<Hint> {
-    let name = unknown_word(answer)?;
+fn hint_for_option(error: &clap::Error, command: &str) -> Option<Hint> {
+    let name = unknown_word(error)?;
     hints(command).find(|hint| hint.name == name)
 }
 
 /// Returns the option or argument that the command does not know, if that is the mistake.
-fn unknown_word(answer: &clap::Error) -> Option<&str> {
-    match (answer.kind(), answer.get(ContextKind::InvalidArg)?) {
+fn unknown_word(error: &clap::Error) -> Option<&str> {
+    match (error.kind(), error.get(ContextKind::InvalidArg)?) {
         (ErrorKind::UnknownArgument, ContextValue::String(name)) => Some(name),
         _ => None,
     }
@@ -123,15 +123,14 @@ fn unknown_word(answer: &clap::Error) -> Option<&str> {
 
 /// Returns the file in the place of a command's argument, as in `perf report FILE`, if that is the mistake: these
 /// commands take a file only with -i.
-fn stray_file<'a>(answer: &'a clap::Error, command: &str) -> Option<&'a str> {
+fn stray_file<'a>(error: &'a clap::Error, command: &str) -> Option<&'a str> {
     const READING_COMMANDS: [&str; 4] = ["report", "script", "flamegraph", "export"];
-    unknown_word(answer)
-        .filter(|name| READING_COMMANDS.contains(&command) && !name.starts_with('-'))
+    unknown_word(error).filter(|name| READING_COMMANDS.contains(&command) && !name.starts_with('-'))
 }
 
 /// Returns the hint about a command of perf that pmctl lacks, if that is the mistake.
-fn hint_for_command(answer: &clap::Error) -> Option<Hint> {
-    let Some(ContextValue::String(name)) = answer.get(ContextKind::InvalidSubcommand) else {
+fn hint_for_command(error: &clap::Error) -> Option<Hint> {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
     hints(PERF).find(|hint| hint.name == name)
@@ -173,7 +172,7 @@ mod tests {
             };
             if let Some(error) = parse_error(command, &[required_options, &[&word]].concat()) {
                 assert!(
-                    perf_user_answer(&error, command).is_some(),
+                    perf_user_message(&error, command).is_some(),
                     "{command} {option}: {error}"
                 );
             }
@@ -183,10 +182,10 @@ mod tests {
     #[test]
     fn a_recording_without_its_option_has_a_hint() {
         let error = Cli::try_parse_from(["pmctl", "report", "old.data"]).expect_err("it needs -i");
-        let message = perf_user_answer(&error, "report").unwrap_or_default();
+        let message = perf_user_message(&error, "report").unwrap_or_default();
         assert!(message.contains("`pmctl report -i old.data`"), "{error}");
         let error = Cli::try_parse_from(["pmctl", "report", "--olddata"]).expect_err("it is none");
-        assert_eq!(perf_user_answer(&error, "report"), None);
+        assert_eq!(perf_user_message(&error, "report"), None);
     }
 
     #[test]
@@ -197,7 +196,7 @@ mod tests {
             assert!(hints(command).count() > 0, "{command}");
             for Hint { name, .. } in hints(command) {
                 let error = parse_error(command, &[name]).expect(name);
-                let message = perf_user_answer(&error, command).unwrap_or_default();
+                let message = perf_user_message(&error, command).unwrap_or_default();
                 assert!(
                     message.contains(&format!("no option `{name}`")),
                     "{name}: {error}"

@@ -54,10 +54,10 @@ pub fn page(pmctl: &Command) -> String {
             "-".repeat(title.len())
         );
         for (options, answer) in group_by_answer(command, &options) {
-            let [has, other, not] = answer.columns();
+            let [supported, alternative, unsupported] = answer.columns();
             let _ = writeln!(
                 text,
-                "   * - {}\n     -{has}\n     -{other}\n     -{not}",
+                "   * - {}\n     -{supported}\n     -{alternative}\n     -{unsupported}",
                 options.join(", ")
             );
         }
@@ -83,11 +83,11 @@ fn perf_options() -> Vec<(&'static str, String)> {
 #[derive(Debug, PartialEq)]
 enum HintAnswer {
     /// pmctl has the option; the text is its help.
-    Has(String),
+    Supported(String),
     /// pmctl has another way to do the same, which the text describes.
-    OtherWay(String),
+    Alternative(String),
     /// pmctl has nothing like the option; the text says why.
-    Not(String),
+    Unsupported(String),
 }
 
 impl HintAnswer {
@@ -95,9 +95,9 @@ impl HintAnswer {
     fn columns(&self) -> [String; 3] {
         let mut columns = [const { String::new() }; 3];
         let (column, text) = match self {
-            Self::Has(text) => (0, text),
-            Self::OtherWay(text) => (1, text),
-            Self::Not(text) => (2, text),
+            Self::Supported(text) => (0, text),
+            Self::Alternative(text) => (1, text),
+            Self::Unsupported(text) => (2, text),
         };
         columns[column] = format!(" {text}");
         columns
@@ -107,10 +107,10 @@ impl HintAnswer {
 /// Returns the answer of a hint.
 fn hint_answer(hint: Hint) -> HintAnswer {
     let text = to_rst(hint.answer);
-    if hint.has_way {
-        HintAnswer::OtherWay(text)
+    if hint.has_alternative {
+        HintAnswer::Alternative(text)
     } else {
-        HintAnswer::Not(text)
+        HintAnswer::Unsupported(text)
     }
 }
 
@@ -119,10 +119,10 @@ fn group_by_answer(command: &Command, options: &str) -> Vec<(Vec<String>, HintAn
     let mut rows: Vec<(Vec<String>, HintAnswer)> = Vec::new();
     for option in options.split_whitespace() {
         let name = option.split('=').next().unwrap_or(option);
-        let of_pmctl = command.get_arguments().find(|arg| is_called(arg, name));
+        let own_option = command.get_arguments().find(|arg| is_called(arg, name));
         let hint = hints(command.get_name()).find(|hint| hint.name == name);
-        let answer = match (of_pmctl, hint) {
-            (Some(arg), _) => HintAnswer::Has(option_help(arg, name)),
+        let answer = match (own_option, hint) {
+            (Some(arg), _) => HintAnswer::Supported(option_help(arg, name)),
             (None, Some(hint)) => hint_answer(hint),
             (None, None) => continue,
         };
@@ -159,13 +159,13 @@ fn option_help(arg: &Arg, name: &str) -> String {
     }
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let long_name = arg.get_long().unwrap_or_default();
-    let is_other = name.starts_with("--") && long_name != &name[2..];
-    let other = if is_other {
+    let has_other_name = name.starts_with("--") && long_name != &name[2..];
+    let name_note = if has_other_name {
         format!(" (``--{long_name}``)")
     } else {
         String::new()
     };
-    format!("{}{other}.", to_rst(&help))
+    format!("{}{name_note}.", to_rst(&help))
 }
 
 /// Converts a text to reStructuredText: code is in double backticks, and stars elsewhere are escaped.

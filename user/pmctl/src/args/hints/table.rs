@@ -15,21 +15,21 @@ pub(super) struct Hint {
     pub(super) name: &'static str,
     pub(super) answer: &'static str,
     /// The answer names another way to do the same.
-    pub(super) has_way: bool,
+    pub(super) has_alternative: bool,
 }
 
 /// Returns the hints for `command`, in the order of the table.
 pub(super) fn hints(command: &str) -> impl Iterator<Item = Hint> {
     let rows = parse_rows(HINTS_TEXT).filter(move |row| row.command == command);
     rows.flat_map(|row| {
-        let (answer, has_way) = match row.answer.strip_prefix(NO_ALTERNATIVE) {
+        let (answer, has_alternative) = match row.answer.strip_prefix(NO_ALTERNATIVE) {
             Some(answer) => (answer, false),
             None => (row.answer, true),
         };
         row.names.split(' ').map(move |name| Hint {
             name,
             answer,
-            has_way,
+            has_alternative,
         })
     })
 }

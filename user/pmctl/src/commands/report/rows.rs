@@ -116,7 +116,7 @@ impl RowId {
                 Key::Cpu => id.cpu = named.stamp.cpu,
                 Key::Cgroup => id.cgroup = named.sample.cgroup,
                 _ => {
-                    debug_assert!(key.is_of_access());
+                    debug_assert!(key.shows_memory_access());
                     let access = id.access.get_or_insert_default();
                     access.add_key(*key, named, names);
                     id.guest_mode = named.sample.guest_mode;
@@ -343,7 +343,7 @@ fn key_text(
         Key::Cpu => format!("{:03}", named.stamp.cpu),
         Key::Cgroup => names.cgroup(named.sample.cgroup).to_owned(),
         _ => {
-            debug_assert!(key.is_of_access());
+            debug_assert!(key.shows_memory_access());
             access_text(key, named, names)
         }
     }
