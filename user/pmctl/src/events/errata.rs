@@ -15,7 +15,7 @@ pub(crate) struct Erratum {
     /// The numbers of the events whose counts are wrong; `None`: all that general counters count.
     events: Option<RangeInclusive<u16>>,
     /// The erratum has an effect only if two threads share a core (Hyper-Threading).
-    pub(crate) needs_siblings: bool,
+    pub(crate) needs_hyper_threading: bool,
     /// The consequence for counts, as a sentence without a full stop.
     pub(crate) consequence: &'static str,
     /// Advice how to get correct counts.
@@ -25,12 +25,12 @@ pub(crate) struct Erratum {
 impl Erratum {
     /// Returns the erratum of the memory events of a core. Linux's perf keeps the same counter of the other thread free
     /// (`intel_ht_bug()` in arch/x86/events/intel/core.c).
-    const fn leak(core: Microarchitecture, name: &'static str) -> Self {
+    const fn of_memory_events(core: Microarchitecture, name: &'static str) -> Self {
         Self {
             core,
             name,
             events: Some(0xd0..=0xd3),
-            needs_siblings: true,
+            needs_hyper_threading: true,
             consequence: "with Hyper-Threading, a counter of a memory event (0xd0 to 0xd3, MEM_*) may miss events, and \
                           the counter of the same number on the core's other thread may count them",
             fix: "For these events boot with nosmt, or leave the other thread of the core idle.",
@@ -39,19 +39,19 @@ impl Erratum {
 
     /// Returns the erratum of all general counters of a core. Before it adds an event, Linux's perf runs certain other
     /// events on the counters (`intel_pmu_nhm_workaround()` in arch/x86/events/intel/core.c).
-    const fn reset(core: Microarchitecture, name: &'static str) -> Self {
+    const fn of_general_counters(core: Microarchitecture, name: &'static str) -> Self {
         Self {
             core,
             name,
             events: None,
-            needs_siblings: false,
+            needs_hyper_threading: false,
             consequence: "a general counter may count wrong from the moment it is set up",
             fix: "Repeat the measurement (`pmctl stat -r 5`), and compare with an event that a fixed counter counts.",
         }
     }
 
     /// Returns whether the erratum makes the counts of the event `number` wrong; false if it is one of all events.
-    pub(crate) fn is_of_event(&self, number: u16) -> bool {
+    pub(crate) fn affects_event(&self, number: u16) -> bool {
         self.events
             .as_ref()
             .is_some_and(|events| events.contains(&number))
@@ -60,15 +60,15 @@ impl Erratum {
 
 /// The errata, at most one for a core.
 static ERRATA: [Erratum; 5] = [
-    Erratum::reset(Microarchitecture::Nehalem, "AAK100, AAP53"),
-    Erratum::reset(Microarchitecture::Westmere, "BD53"),
-    Erratum::leak(Microarchitecture::SandyBridge, "BJ122"),
-    Erratum::leak(Microarchitecture::IvyBridge, "BV98"),
-    Erratum::leak(Microarchitecture::Haswell, "HSD29"),
+    Erratum::of_general_counters(Microarchitecture::Nehalem, "AAK100, AAP53"),
+    Erratum::of_general_counters(Microarchitecture::Westmere, "BD53"),
+    Erratum::of_memory_events(Microarchitecture::SandyBridge, "BJ122"),
+    Erratum::of_memory_events(Microarchitecture::IvyBridge, "BV98"),
+    Erratum::of_memory_events(Microarchitecture::Haswell, "HSD29"),
 ];
 
-/// Returns the erratum of a processor.
-pub(crate) fn of(pmu: &Pmu) -> Option<&'static Erratum> {
+/// Returns the erratum of a processor, if it has one.
+pub(crate) fn find(pmu: &Pmu) -> Option<&'static Erratum> {
     ERRATA
         .iter()
         .find(|erratum| erratum.core == pmu.microarchitecture())
@@ -86,7 +86,7 @@ mod tests {
             (1, [version, 0, 0, 0]),
             (0xa, [0x0730_0403, 0, 0, 0x603]),
         ];
-        of(&Pmu::from_cpuid(&Leaves::recorded(&leaves))).map(|erratum| erratum.name)
+        find(&Pmu::from_cpuid(&Leaves::recorded(&leaves))).map(|erratum| erratum.name)
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
             let erratum = ERRATA.iter().find(|erratum| erratum.core == core);
             let erratum = erratum.expect("it has one");
             (0..=0x1ff)
-                .filter(|number| erratum.is_of_event(*number))
+                .filter(|number| erratum.affects_event(*number))
                 .collect::<Vec<u16>>()
         };
         assert_eq!(

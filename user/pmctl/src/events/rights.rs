@@ -49,13 +49,13 @@ fn with_advice(error: Error, tid: Option<u32>, action: ForbiddenAction) -> anyho
 /// Adds advice to an error of counting `event` on CPUs, for all programs.
 pub(crate) fn with_cpu_counting_advice(error: &Error, event: &str) -> anyhow::Error {
     if error.cause == Cause::Forbidden {
-        return anyhow::anyhow!("{}", of_all_programs("count"));
+        return anyhow::anyhow!("{}", all_programs_advice("count"));
     }
     exit::error_with_advice(&format!("can't count {event}"), error)
 }
 
 /// Returns advice on the rights that a user needs to count or sample all programs.
-pub(crate) fn of_all_programs(verb: &str) -> String {
+pub(crate) fn all_programs_advice(verb: &str) -> String {
     format!(
         "{}\n{OWN_COMMAND_ADVICE}",
         needed_rights(verb, "all programs")
@@ -72,12 +72,12 @@ fn needed_rights(verb: &str, what: &str) -> String {
     format!(
         "to {verb} {what}, run it as root or with CAP_PERFMON, or, from Linux 7.3 on, allow it to all users with \
          `sysctl kernel.perf_event_paranoid=0` (now it is {}).",
-        paranoid()
+        perf_event_paranoid()
     )
 }
 
 /// Returns the value of `kernel.perf_event_paranoid`.
-pub(crate) fn paranoid() -> String {
+pub(crate) fn perf_event_paranoid() -> String {
     let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
     level.unwrap_or_default().trim().to_owned()
 }
@@ -147,7 +147,7 @@ impl OwnedTask {
              process that runs a setuid program or one with capabilities, or by the policy \
              (/proc/sys/kernel/perf_event_paranoid is {}).\n{root}",
             UserName(user),
-            paranoid(),
+            perf_event_paranoid(),
         )
     }
 }

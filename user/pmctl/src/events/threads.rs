@@ -51,15 +51,15 @@ impl TaskList {
         for _ in 0..MAX_ROUNDS {
             let open_events = open(threads.clone())?;
             // If the process has ended, no more threads are created.
-            let Ok(now) = self.threads() else {
+            let Ok(current_threads) = self.threads() else {
                 return Ok(open_events);
             };
             let is_known = |thread: &Thread| threads.iter().any(|known| known.tid == thread.tid);
-            if now.iter().all(is_known) {
+            if current_threads.iter().all(is_known) {
                 return Ok(open_events);
             }
             drop(open_events);
-            threads = now;
+            threads = current_threads;
         }
         let open_events = open(threads)?;
         complain(

@@ -115,12 +115,17 @@ pub(crate) struct Value {
 const VALUES: [Value; 10] = {
     use MiscEvent as M;
 
-    const fn value(name: &'static str, event: MiscEvent, unit: Unit, whole: Combination) -> Value {
+    const fn value(
+        name: &'static str,
+        event: MiscEvent,
+        unit: Unit,
+        combination: Combination,
+    ) -> Value {
         Value {
             name,
             event,
             unit,
-            combination: whole,
+            combination,
         }
     }
     [

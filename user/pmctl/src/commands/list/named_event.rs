@@ -103,8 +103,8 @@ fn events_of_kind(pmu: &Pmu) -> Vec<NamedEvent> {
     );
     for event in &mut named_events {
         let number = event.number();
-        event.erratum = errata::of(pmu)
-            .filter(|erratum| number.is_some_and(|number| erratum.is_of_event(number)));
+        event.erratum = errata::find(pmu)
+            .filter(|erratum| number.is_some_and(|number| erratum.affects_event(number)));
     }
     named_events
 }

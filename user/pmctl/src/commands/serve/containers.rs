@@ -198,12 +198,12 @@ impl Containers {
         } = search(mount, &self.patterns, SEARCH_LIMIT).inspect_err(|_| {
             // Removed cgroups have descriptors, which a search may lack.
             self.counted
-                .retain(|_, container| container.found_cgroup.is_there(mount));
+                .retain(|_, container| container.found_cgroup.still_exists(mount));
         })?;
         let existing: HashSet<&FoundCgroup> = cgroups.iter().collect();
         self.counted.retain(|_, container| {
             let cgroup = &container.found_cgroup;
-            existing.contains(cgroup) || (is_incomplete && cgroup.is_there(mount))
+            existing.contains(cgroup) || (is_incomplete && cgroup.still_exists(mount))
         });
         let is_new = |cgroup: &FoundCgroup| !self.counted.contains_key(&cgroup.name);
         let _reserve = if self.missing_count() > 0 || cgroups.iter().any(is_new) {

@@ -68,7 +68,7 @@ impl ColumnUnit {
             Self::Known(unit) => unit.number_text(value),
             Self::Scaled(scale) => {
                 let digits = if scale.is_whole() { 0 } else { 2 };
-                format!("{:.digits$}", scale.of(value))
+                format!("{:.digits$}", scale.convert(value))
             }
         }
     }
@@ -95,7 +95,7 @@ impl ColumnUnit {
         match self {
             Self::Known(unit) if unit.name().is_empty() => format!("{value}.000000"),
             Self::Known(unit) => unit.number_text(value),
-            Self::Scaled(scale) => format!("{:.6}", scale.of(value)),
+            Self::Scaled(scale) => format!("{:.6}", scale.convert(value)),
         }
     }
 }

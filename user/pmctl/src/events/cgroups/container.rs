@@ -162,9 +162,9 @@ fn is_id(text: &str) -> bool {
 
 /// Returns whether a text is the UID of a pod: a UUID, or the hash of a static pod's file.
 fn is_uid(text: &str) -> bool {
-    const MIN_UID_DIGITS: usize = 32;
+    const UID_DIGITS: usize = 32;
     let digits = text.replace(['-', '_'], "");
-    digits.len() == MIN_UID_DIGITS && is_hex(&digits)
+    digits.len() == UID_DIGITS && is_hex(&digits)
 }
 
 fn is_hex(text: &str) -> bool {

@@ -23,7 +23,8 @@ use crate::system::exit::Usage;
 use crate::system::text::printable;
 
 /// The rule for several cgroups after -G, in words for messages.
-pub(crate) const EVENT_OF_EACH: &str = "with several cgroups, -G gives each one an event of -e";
+pub(crate) const CGROUP_EVENTS_RULE: &str =
+    "with several cgroups, -G gives each one an event of -e";
 
 /// Returns the error for more cgroups after -G than events. `other_way` is the end of the advice; it may be empty.
 pub(crate) fn too_few_events(names: &str, events: usize, other_way: &str) -> Usage {
@@ -32,7 +33,7 @@ pub(crate) fn too_few_events(names: &str, events: usize, other_way: &str) -> Usa
         _ => format!("are {events}"),
     };
     Usage(format!(
-        "-G {names}: {EVENT_OF_EACH}, and there {number}. Write an event for each, as in `-e cycles,cycles -G a,b`{other_way}."
+        "-G {names}: {CGROUP_EVENTS_RULE}, and there {number}. Write an event for each, as in `-e cycles,cycles -G a,b`{other_way}."
     ))
 }
 

@@ -45,7 +45,7 @@ impl FoundCgroup {
     }
 
     /// Returns whether the cgroup still exists. A newer cgroup with the same name is another one.
-    pub(crate) fn is_there(&self, mount: &Path) -> bool {
+    pub(crate) fn still_exists(&self, mount: &Path) -> bool {
         let metadata = fs::metadata(mount.join(&self.name));
         metadata.is_ok_and(|metadata| metadata.ino() == self.inode)
     }
@@ -74,9 +74,10 @@ pub(crate) fn search(
     // found.
     let mut pending = VecDeque::from([root]);
     while let Some(cgroup) = pending.pop_front() {
-        let may_have = |pattern: &Pattern| pattern.may_match_below(&cgroup.name);
-        let has_deepest_level = cgroup.levels() >= limit.levels;
-        if !found_cgroups.is_incomplete && !has_deepest_level && patterns.iter().any(may_have) {
+        let may_match_below = |pattern: &Pattern| pattern.may_match_below(&cgroup.name);
+        let is_deepest_level = cgroup.levels() >= limit.levels;
+        if !found_cgroups.is_incomplete && !is_deepest_level && patterns.iter().any(may_match_below)
+        {
             let mut child_cgroups = children(mount, &cgroup.name)?;
             child_cgroups.sort_unstable_by(|a, b| a.name.cmp(&b.name));
             found_cgroups.is_incomplete = searched_count + child_cgroups.len() > limit.cgroups;
@@ -255,7 +256,7 @@ mod tests {
         assert!(
             cgroups_before
                 .iter()
-                .all(|cgroup| cgroup.is_there(folder.path()))
+                .all(|cgroup| cgroup.still_exists(folder.path()))
         );
         fs::rename(folder.path().join("a"), folder.path().join("c")).expect("it is ours");
         fs::rename(folder.path().join("b"), folder.path().join("a")).expect("it is ours");
@@ -263,7 +264,7 @@ mod tests {
         assert!(
             cgroups_before
                 .iter()
-                .all(|cgroup| !cgroup.is_there(folder.path()))
+                .all(|cgroup| !cgroup.still_exists(folder.path()))
         );
     }
 }

@@ -6,7 +6,7 @@ use perfmon::{Modes, Pmu};
 use perfmon_core::logic::event_attr::PERF_TYPE_SOFTWARE;
 
 use super::format::{Configs, Field};
-use super::sysfs::{LinuxPmu, NamedEvent, OTHERS, is_of_cores, read_all, read_sampled};
+use super::sysfs::{EXCLUDED_PMUS, LinuxPmu, NamedEvent, is_core_pmu, read_all, read_sampled};
 use crate::events::cpus::Cpus;
 use crate::events::modes;
 use crate::events::software::{self, Software};
@@ -124,7 +124,7 @@ pub(crate) struct Scale {
 
 impl Scale {
     /// Converts a count to the unit.
-    pub(crate) fn of(&self, count: u64) -> f64 {
+    pub(crate) fn convert(&self, count: u64) -> f64 {
         count as f64 * self.factor
     }
 
@@ -165,25 +165,25 @@ fn separate_pmu_events(
     machine: &Machine,
     cores: &Pmu,
 ) -> Result<(Vec<String>, Vec<PmuEvent>), Usage> {
-    let mut found: Vec<PmuEvent> = Vec::new();
+    let mut pmu_events: Vec<PmuEvent> = Vec::new();
     let mut rest = Vec::new();
     let mut pmus = None;
     for text in texts {
-        let mut others = Vec::new();
+        let mut other_words = Vec::new();
         let mut in_group = false;
         for word in words(text) {
             let is_grouped = in_group || word.contains('{');
             in_group = is_grouped && !word.contains('}');
             let Some(name) = pmu_name(word) else {
-                others.push(word);
+                other_words.push(word);
                 continue;
             };
             let pmus = pmus.get_or_insert_with(|| match purpose {
                 Purpose::Count => read_all(machine),
                 Purpose::Sample => read_sampled(machine),
             });
-            if !pmus.iter().any(|pmu| pmu.is_called(name)) && is_event(name, cores) {
-                others.push(word);
+            if !pmus.iter().any(|pmu| pmu.is_called(name)) && is_core_event(name, cores) {
+                other_words.push(word);
                 continue;
             }
             if is_grouped {
@@ -193,44 +193,44 @@ fn separate_pmu_events(
                 )));
             }
             let event = find(purpose, word, pmus)?;
-            if !found.contains(&event) {
-                found.push(event);
+            if !pmu_events.contains(&event) {
+                pmu_events.push(event);
             }
         }
-        if !others.is_empty() {
-            rest.push(others.join(","));
+        if !other_words.is_empty() {
+            rest.push(other_words.join(","));
         }
     }
-    Ok((rest, found))
+    Ok((rest, pmu_events))
 }
 
 /// Returns whether a word has the form of an event of Linux's PMUs. The PMU need not exist.
 pub(crate) fn is_pmu_event(word: &str, cores: &Pmu) -> bool {
-    pmu_name(word).is_some_and(|name| !is_event(name, cores))
+    pmu_name(word).is_some_and(|name| !is_core_event(name, cores))
 }
 
 /// Returns the text in front of the first slash, unless it names a PMU of cores.
 fn pmu_name(word: &str) -> Option<&str> {
     let (name, _) = word.trim().trim_start_matches('{').split_once('/')?;
-    (!is_of_cores(name)).then_some(name)
+    (!is_core_pmu(name)).then_some(name)
 }
 
 /// Returns whether this is the name of an event of cores. Such an event may have slashes, too: `instructions/period=9/`.
-fn is_event(name: &str, cores: &Pmu) -> bool {
+fn is_core_event(name: &str, cores: &Pmu) -> bool {
     name.is_empty() || name.contains('.') || spec::parse_or_absent(name, cores).is_ok()
 }
 
 /// Returns the event that a word names.
 fn find(purpose: Purpose, word: &str, pmus: &[LinuxPmu]) -> Result<PmuEvent, Usage> {
     let word = word.trim();
-    let refused = |why: String| Usage(format!("-e {word}: {why}"));
-    let (name, behind) = word.split_once('/').unwrap_or((word, ""));
-    let Some((terms, modifier)) = behind.split_once('/') else {
-        return Err(refused(
+    let usage_error = |reason: String| Usage(format!("-e {word}: {reason}"));
+    let (name, after_name) = word.split_once('/').unwrap_or((word, ""));
+    let Some((terms, modifier)) = after_name.split_once('/') else {
+        return Err(usage_error(
             "the second slash is missing.\nFor example: msr/tsc/".to_owned(),
         ));
     };
-    let modes = modes_of(purpose, name, modifier).map_err(refused)?;
+    let modes = parse_modes(purpose, name, modifier).map_err(usage_error)?;
     let software = software::find(name).filter(|_| purpose == Purpose::Sample);
     let software = software.map(|event| format!("config={},{terms}", event.number));
     let (name, terms) = match &software {
@@ -238,20 +238,21 @@ fn find(purpose: Purpose, word: &str, pmus: &[LinuxPmu]) -> Result<PmuEvent, Usa
         None => (name, terms),
     };
     let members: Vec<&LinuxPmu> = pmus.iter().filter(|p| p.is_called(name)).collect();
-    if members.is_empty() && OTHERS.contains(&name) {
+    if members.is_empty() && EXCLUDED_PMUS.contains(&name) {
         let verb = match purpose {
             Purpose::Count => "count",
             Purpose::Sample => "sample",
         };
-        return Err(refused(format!(
+        return Err(usage_error(format!(
             "the events of Linux's PMU `{name}` are perf's: pmctl can't {verb} them."
         )));
     }
     if members.is_empty() {
-        return Err(refused(no_such_pmu(name, pmus)));
+        return Err(usage_error(no_such_pmu(name, pmus)));
     }
     let resolved = members.iter().map(|pmu| resolve(purpose, pmu, terms));
-    let mut resolved: Vec<Resolved> = resolved.collect::<Result<_, _>>().map_err(refused)?;
+    let mut resolved: Vec<ResolvedTerms> =
+        resolved.collect::<Result<_, _>>().map_err(usage_error)?;
     let encodings = members.iter().zip(&resolved).map(|(pmu, one)| Encoding {
         number: pmu.number,
         configs: one.configs,
@@ -275,7 +276,7 @@ fn find(purpose: Purpose, word: &str, pmus: &[LinuxPmu]) -> Result<PmuEvent, Usa
 const MODE_FILTER: &str = "swfilt";
 
 /// Returns the modes that a modifier stands for; an error says why it is refused.
-fn modes_of(purpose: Purpose, pmu: &str, modifier: &str) -> Result<Modes, String> {
+fn parse_modes(purpose: Purpose, pmu: &str, modifier: &str) -> Result<Modes, String> {
     match (purpose, modifier.trim_start_matches(':')) {
         (_, "") | (Purpose::Sample, "uk" | "ku") => Ok(Modes::Both),
         (Purpose::Count, _) => Err(format!(
@@ -294,16 +295,16 @@ fn modes_of(purpose: Purpose, pmu: &str, modifier: &str) -> Result<Modes, String
 fn no_such_pmu(name: &str, pmus: &[LinuxPmu]) -> String {
     let mut kinds: Vec<&str> = pmus.iter().map(LinuxPmu::kind).collect();
     kinds.dedup();
-    let meant = nearest(name, kinds.into_iter());
+    let question = similar_names_question(name, kinds.into_iter());
     format!(
-        "Linux has no PMU `{name}` here.\n{meant}`pmctl list pmus` shows those that it has; some take a module of Linux's \
+        "Linux has no PMU `{name}` here.\n{question}`pmctl list pmus` shows those that it has; some take a module of Linux's \
          (intel_uncore, rapl, amd_uncore)."
     )
 }
 
 /// The text between the slashes, resolved for a PMU.
 #[derive(Default)]
-struct Resolved {
+struct ResolvedTerms {
     configs: Configs,
     scale: Option<Scale>,
     /// The name that the user gave to the event (`name=`).
@@ -312,17 +313,17 @@ struct Resolved {
 }
 
 /// Resolves `terms`, the text between the slashes, for a PMU. An error is the reason in words.
-fn resolve(purpose: Purpose, pmu: &LinuxPmu, terms: &str) -> Result<Resolved, String> {
+fn resolve(purpose: Purpose, pmu: &LinuxPmu, terms: &str) -> Result<ResolvedTerms, String> {
     let is_sampled = purpose == Purpose::Sample;
-    let mut resolved = Resolved::default();
-    let mut named: Option<&str> = None;
+    let mut resolved = ResolvedTerms::default();
+    let mut named_event: Option<&str> = None;
     for term in terms.split(',').map(str::trim) {
         let (key, value) = match term.split_once('=') {
             Some((key, value)) => (key, Some(value)),
             None => (term, None),
         };
         if let (Some(event), None) = (pmu.events.get(key), value) {
-            if let Some(other) = named.replace(key) {
+            if let Some(other) = named_event.replace(key) {
                 return Err(format!(
                     "`{other}` and `{key}` are two events. Write each with slashes of its own."
                 ));
@@ -335,16 +336,16 @@ fn resolve(purpose: Purpose, pmu: &LinuxPmu, terms: &str) -> Result<Resolved, St
             ("", None) => return Err("a field is missing between the slashes.".to_owned()),
             ("name", Some(value)) => resolved.name = Some(value.to_owned()),
             ("period" | "freq", Some(value)) if is_sampled && !pmu.fields.contains_key(key) => {
-                resolved.rate = Some(rate(key, value)?);
+                resolved.rate = Some(parse_rate(key, value)?);
             }
-            _ => write(pmu, (key, value), &mut resolved.configs)?,
+            _ => write_field(pmu, (key, value), &mut resolved.configs)?,
         }
     }
     Ok(resolved)
 }
 
 /// Returns the rate that `period` or `freq` sets.
-fn rate(key: &str, value: &str) -> Result<SampleRate, String> {
+fn parse_rate(key: &str, value: &str) -> Result<SampleRate, String> {
     /// The smallest number that Linux does not accept.
     const LIMIT: u64 = 1 << 63;
     match value.parse() {
@@ -354,7 +355,7 @@ fn rate(key: &str, value: &str) -> Result<SampleRate, String> {
     }
 }
 
-impl Resolved {
+impl ResolvedTerms {
     /// Adds the terms, the scale and the unit that sysfs has for a named event.
     fn add_event(
         &mut self,
@@ -371,7 +372,7 @@ impl Resolved {
                 Some((key, value)) => (key, Some(value)),
                 None => (term, None),
             };
-            write(pmu, (key, value), &mut self.configs)?;
+            write_field(pmu, (key, value), &mut self.configs)?;
         }
         if event.scale.is_some() || !event.unit.is_empty() {
             self.scale = Some(Scale {
@@ -384,7 +385,7 @@ impl Resolved {
 }
 
 /// Writes the value of a field; without a value, writes 1.
-fn write(
+fn write_field(
     pmu: &LinuxPmu,
     (key, value): (&str, Option<&str>),
     configs: &mut Configs,
@@ -415,21 +416,24 @@ fn write(
 /// Returns the message that a PMU has no such field or event, with similar names.
 fn no_such_term(pmu: &LinuxPmu, (key, value): (&str, Option<&str>)) -> String {
     let fields = pmu.fields.keys().map(String::as_str);
-    let (what, meant) = match value {
-        Some(_) => ("field", nearest(key, fields)),
+    let (what, question) = match value {
+        Some(_) => ("field", similar_names_question(key, fields)),
         None => {
             let events = pmu.events.keys().map(String::as_str);
-            ("event and no field", nearest(key, events.chain(fields)))
+            (
+                "event and no field",
+                similar_names_question(key, events.chain(fields)),
+            )
         }
     };
     format!(
-        "Linux's PMU `{0}` has no {what} `{key}`.\n{meant}`pmctl list pmus {0}` shows what it has.",
+        "Linux's PMU `{0}` has no {what} `{key}`.\n{question}`pmctl list pmus {0}` shows what it has.",
         pmu.name
     )
 }
 
 /// Returns the question whether a name similar to `word` is meant, with a blank after it; empty if no name is similar.
-fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
+fn similar_names_question<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
     let likeness = |name: &str| {
         let is_part = word.len() >= 3 && name.contains(word);
         // Jaro-Winkler rates short names with two swapped letters too low.

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_field_is_refused() {
+    fn malformed_fields_are_refused() {
         for text in [
             "",
             "config",

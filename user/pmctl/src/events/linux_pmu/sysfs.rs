@@ -14,12 +14,12 @@ use crate::system::machine::Machine;
 /// The folder in which Linux lists its PMUs.
 const DEVICES: &str = "/sys/bus/event_source/devices";
 
-/// PMUs of [`OTHERS`] whose events can be sampled, if they are given by their numbers.
-const NUMBERED: [&str; 2] = ["software", "tracepoint"];
+/// PMUs of [`EXCLUDED_PMUS`] whose events can be sampled, if they are given by their numbers.
+const SAMPLED_BY_NUMBER: [&str; 2] = ["software", "tracepoint"];
 
 /// PMUs that are left out, since their events have other names in pmctl, or need an address or a trace, which only perf
 /// provides.
-pub(super) const OTHERS: [&str; 8] = [
+pub(super) const EXCLUDED_PMUS: [&str; 8] = [
     "software",
     "tracepoint",
     "breakpoint",
@@ -60,8 +60,8 @@ impl LinuxPmu {
 
     /// Returns whether `wanted` names the PMU: by its whole name, or without `uncore_`, the number, or both.
     pub(super) fn is_called(&self, wanted: &str) -> bool {
-        let is = |name: &str| name == wanted || name.strip_prefix("uncore_") == Some(wanted);
-        is(&self.name) || is(self.kind())
+        let is_wanted = |name: &str| name == wanted || name.strip_prefix("uncore_") == Some(wanted);
+        is_wanted(&self.name) || is_wanted(self.kind())
     }
 }
 
@@ -78,26 +78,26 @@ pub(crate) struct NamedEvent {
 }
 
 /// Returns whether this is a PMU of cores, which the driver counts on.
-pub(super) fn is_of_cores(name: &str) -> bool {
+pub(super) fn is_core_pmu(name: &str) -> bool {
     name == "cpu" || CoreKind::NAMES.contains(&name)
 }
 
 /// Returns all PMUs but those of cores, in the order of their names. PMUs, fields and events that can't be read are left out.
 pub(crate) fn read_all(machine: &Machine) -> Vec<LinuxPmu> {
-    read_except(machine, |name| OTHERS.contains(&name))
+    read_except(machine, |name| EXCLUDED_PMUS.contains(&name))
 }
 
-/// Returns the PMUs of [`read_all`], and those of [`NUMBERED`].
+/// Returns the PMUs of [`read_all`], and those of [`SAMPLED_BY_NUMBER`].
 pub(super) fn read_sampled(machine: &Machine) -> Vec<LinuxPmu> {
     read_except(machine, |name| {
-        OTHERS.contains(&name) && !NUMBERED.contains(&name)
+        EXCLUDED_PMUS.contains(&name) && !SAMPLED_BY_NUMBER.contains(&name)
     })
 }
 
 fn read_except(machine: &Machine, is_left_out: fn(&str) -> bool) -> Vec<LinuxPmu> {
     let names = names(&machine.path(DEVICES)).into_iter();
     names
-        .filter(|name| !is_of_cores(name) && !is_left_out(name))
+        .filter(|name| !is_core_pmu(name) && !is_left_out(name))
         .filter_map(|name| read(machine, name))
         .collect()
 }
@@ -116,14 +116,14 @@ fn read(machine: &Machine, name: String) -> Option<LinuxPmu> {
         if event.contains('.') {
             return None;
         }
-        let more = |suffix: &str| text(&format!("events/{event}.{suffix}"));
-        let known = NamedEvent {
+        let property = |suffix: &str| text(&format!("events/{event}.{suffix}"));
+        let named_event = NamedEvent {
             terms: text(&format!("events/{event}"))?,
-            scale: more("scale").and_then(|scale| scale.parse().ok()),
-            unit: more("unit").unwrap_or_default(),
-            is_level: more("snapshot").is_some_and(|text| text == "1"),
+            scale: property("scale").and_then(|scale| scale.parse().ok()),
+            unit: property("unit").unwrap_or_default(),
+            is_level: property("snapshot").is_some_and(|text| text == "1"),
         };
-        Some((event, known))
+        Some((event, named_event))
     });
     Some(LinuxPmu {
         number: text("type")?.parse().ok()?,

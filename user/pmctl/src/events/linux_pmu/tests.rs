@@ -43,7 +43,7 @@ fn error(tree: &str, text: &str) -> String {
 }
 
 /// Returns the type, the words and the CPUs for each PMU of an event.
-fn encoded(tree: &str, text: &str) -> Vec<(u32, Configs, Option<String>)> {
+fn encodings_of(tree: &str, text: &str) -> Vec<(u32, Configs, Option<String>)> {
     let one = |encoding: Encoding| {
         let cpus = encoding.cpus.map(|cpus| cpus.to_string());
         (encoding.number, encoding.configs, cpus)
@@ -136,12 +136,12 @@ fn fields_are_where_the_pmu_has_them() {
         ),
     ];
     for (tree, text, expected) in table {
-        assert_eq!(encoded(tree, text), expected, "{text}");
+        assert_eq!(encodings_of(tree, text), expected, "{text}");
     }
 }
 
 #[test]
-fn an_event_of_each_cpu_can_be_one_of_some() {
+fn an_event_of_all_cpus_can_be_limited_to_some() {
     let residency = event("uncore-client", "cstate_core/c6-residency/");
     let cpus = residency.cpus().expect("it is of cores");
     assert_eq!(residency.clone().only_on(&cpus), residency);
@@ -155,7 +155,7 @@ fn an_event_of_each_cpu_can_be_one_of_some() {
 }
 
 #[test]
-fn what_is_not_there_is_told_with_what_is() {
+fn wrong_events_are_refused_with_the_reason() {
     let table = [
         (
             "uncore_imx/data_reads/",
@@ -190,10 +190,10 @@ fn what_is_not_there_is_told_with_what_is() {
         ("kprobe/config=1/", "`kprobe` are perf's"),
     ];
     for (text, expected) in table {
-        let told = error("uncore-client", text);
-        assert!(told.contains(expected), "{text}: {told}");
-        let (event, _) = told.split_once(':').expect("it names the event");
-        assert!(event.starts_with("-e "), "{told}");
+        let message = error("uncore-client", text);
+        assert!(message.contains(expected), "{text}: {message}");
+        let (event, _) = message.split_once(':').expect("it names the event");
+        assert!(event.starts_with("-e "), "{message}");
     }
 }
 
@@ -245,7 +245,7 @@ fn samples_have_modes_and_rates() {
 }
 
 #[test]
-fn what_no_sample_can_have_is_told() {
+fn wrong_events_to_sample_are_refused_with_the_reason() {
     let table = [
         ("ibs_op//p", "take the modes `u` and `k`"),
         ("ibs_op/period=0/", "takes a number of 1 or more"),
@@ -259,8 +259,8 @@ fn what_no_sample_can_have_is_told() {
         ("{cycles,ibs_op//}", "can't be in a group"),
     ];
     for (text, expected) in table {
-        let told = split_sampled_on_amd(text).expect_err(text).to_string();
-        assert!(told.contains(expected), "{text}: {told}");
+        let message = split_sampled_on_amd(text).expect_err(text).to_string();
+        assert!(message.contains(expected), "{text}: {message}");
     }
     // A count has no period, and needs a field.
     assert!(error("uncore-amd", "ibs_op/period=9/").contains("no field `period`"));

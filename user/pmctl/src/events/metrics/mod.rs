@@ -19,7 +19,7 @@ use crate::system::machine::Machine;
 use crate::system::text::did_you_mean;
 
 pub(crate) use formulas::{Formulas, MachineFacts};
-pub(crate) use pack::{MetricEvents, Packed, pack};
+pub(crate) use pack::{MetricEvents, PackedRuns, pack};
 
 /// Returns all metrics of a PMU, by name.
 pub(crate) fn all(pmu: &Pmu) -> Vec<Metric> {
@@ -29,8 +29,8 @@ pub(crate) fn all(pmu: &Pmu) -> Vec<Metric> {
 /// Returns all metrics of a model; `None` is an unknown model.
 pub(crate) fn of_model(model: Option<&'static Model>) -> Vec<Metric> {
     let mut metrics: Vec<Metric> = model.into_iter().flat_map(Model::metrics).collect();
-    let of_model: BTreeSet<String> = metrics.iter().map(lower_name).collect();
-    metrics.extend(metrics::common().filter(|metric| !of_model.contains(&lower_name(metric))));
+    let model_names: BTreeSet<String> = metrics.iter().map(lower_name).collect();
+    metrics.extend(metrics::common().filter(|metric| !model_names.contains(&lower_name(metric))));
     metrics.sort_by_cached_key(lower_name);
     metrics
 }
@@ -63,11 +63,11 @@ pub(crate) fn find(word: &str, all: &[Metric], pmu: &Pmu) -> Result<WantedMetric
             is_group: false,
         });
     }
-    let of_group = all.iter().filter(|metric| metric.groups().any(is_word));
-    let of_group: Vec<Metric> = of_group.copied().collect();
-    if !of_group.is_empty() {
+    let group_metrics = all.iter().filter(|metric| metric.groups().any(is_word));
+    let group_metrics: Vec<Metric> = group_metrics.copied().collect();
+    if !group_metrics.is_empty() {
         return Ok(WantedMetrics {
-            metrics: of_group,
+            metrics: group_metrics,
             is_group: true,
         });
     }
@@ -82,14 +82,14 @@ pub(crate) fn find(word: &str, all: &[Metric], pmu: &Pmu) -> Result<WantedMetric
         || "this CPU, whose model is unknown,".to_owned(),
         |model| model.name().to_owned(),
     );
-    let question = similar_names(word, all);
+    let question = similar_names_question(word, all);
     Err(Usage(format!(
         "-M: {cpu} has no metric or group of metrics called `{word}`.\n{question}`pmctl list metrics --all` shows them."
     )))
 }
 
 /// Returns the question whether a name similar to `word` is meant, with a blank after it; empty if there is no such name.
-fn similar_names(word: &str, all: &[Metric]) -> String {
+fn similar_names_question(word: &str, all: &[Metric]) -> String {
     let lower_word = word.to_ascii_lowercase();
     let names = all
         .iter()
@@ -163,27 +163,30 @@ pub(crate) fn events(
         Ok((name.clone(), MetricEvent::Counter(event)))
     };
     let events = names.iter().map(event).collect::<Result<Vec<_>, _>>()?;
-    Ok(on_one_kind(events, pmu))
+    Ok(limit_to_big_cores(events, pmu))
 }
 
 /// Limits the events of a metric to the big cores of a hybrid processor if one of them counts only there, so that all are
 /// counted on the same cores.
-fn on_one_kind(mut events: Vec<(String, MetricEvent)>, pmu: &Pmu) -> Vec<(String, MetricEvent)> {
+fn limit_to_big_cores(
+    mut events: Vec<(String, MetricEvent)>,
+    pmu: &Pmu,
+) -> Vec<(String, MetricEvent)> {
     let mut kinds = pmu.core_kinds().iter();
     let Some(big_cores) = kinds.find(|kind| kind.perf_type() == PERF_TYPE_RAW) else {
         return events;
     };
-    let counters = |event: &(String, MetricEvent)| match &event.1 {
+    let encoding = |event: &(String, MetricEvent)| match &event.1 {
         MetricEvent::Counter(event) => event.encoding,
         MetricEvent::Linux(_) => None,
     };
-    let is_of_big_cores = |encoding| {
+    let counts_on_big_cores = |encoding| {
         matches!(
             encoding,
             Some(Encoding::Raw(_) | Encoding::RawWithRegister(..) | Encoding::Cache(_))
         )
     };
-    if events.iter().map(counters).any(is_of_big_cores) {
+    if events.iter().map(encoding).any(counts_on_big_cores) {
         for (_, event) in &mut events {
             if let MetricEvent::Counter(event) = event {
                 event.core_type = Some(big_cores.perf_type());

@@ -15,19 +15,19 @@ pub(crate) struct MetricEvents {
 
 /// The events of all runs.
 #[derive(Debug, Default)]
-pub(crate) struct Packed {
+pub(crate) struct PackedRuns {
     /// The events of each run.
     pub(crate) runs: Vec<Vec<EventSpec>>,
     /// For each item, the places of its events: the indices of the run, and of the event in the run.
     pub(crate) places: Vec<Vec<(usize, usize)>>,
     /// The names of items whose events are in several runs.
-    pub(crate) split: Vec<String>,
+    pub(crate) split_items: Vec<String>,
 }
 
 /// Distributes the events to runs. An event that can't be counted even alone gets a run of its own. `supply` are the
 /// counters of a run; `None` means no limit, for events that take turns.
-pub(crate) fn pack(items: &[MetricEvents], supply: Option<CounterSupply>) -> Packed {
-    let mut packed_runs = Packed::default();
+pub(crate) fn pack(items: &[MetricEvents], supply: Option<CounterSupply>) -> PackedRuns {
+    let mut packed_runs = PackedRuns::default();
     for item in items {
         let fits = |run: &Vec<EventSpec>| fit_together(run, &item.events, supply);
         let common_run = packed_runs.runs.iter().position(fits).or_else(|| {
@@ -40,7 +40,7 @@ pub(crate) fn pack(items: &[MetricEvents], supply: Option<CounterSupply>) -> Pac
         let places = match common_run {
             Some(run) => add_events(&mut packed_runs.runs, run, &item.events),
             None => {
-                packed_runs.split.push(item.name.clone());
+                packed_runs.split_items.push(item.name.clone());
                 let mut places = Vec::new();
                 for event in &item.events {
                     let single_event = std::slice::from_ref(event);

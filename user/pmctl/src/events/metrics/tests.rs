@@ -300,7 +300,7 @@ fn events_that_fit_share_a_run() {
         &[(2, 0)],
     ];
     assert_eq!(packed_runs.places, places);
-    assert_eq!(packed_runs.split, ["d"]);
+    assert_eq!(packed_runs.split_items, ["d"]);
     for run in &packed_runs.runs {
         assert!(schedule(run, supply).is_ok());
     }

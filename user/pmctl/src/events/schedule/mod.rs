@@ -33,16 +33,16 @@ impl CounterSupply {
 
     /// Returns the counters that no other program, perf or watchdog uses at present.
     pub(crate) fn free(device: &Device, pmu: &Pmu) -> Self {
-        Self::free_of(device, pmu, |_| true)
+        Self::free_except(device, pmu, |_| true)
     }
 
     /// Returns the counters that are free for events of tasks, which can share counters with events of other tasks.
     pub(crate) fn free_for_tasks(device: &Device, pmu: &Pmu) -> Self {
-        Self::free_of(device, pmu, |owner| owner.kind != OwnerKind::Tasks)
+        Self::free_except(device, pmu, |owner| owner.kind != OwnerKind::Tasks)
     }
 
     /// Returns the counters, except those of owners in other programs for which `excludes` returns true.
-    fn free_of(device: &Device, pmu: &Pmu, excludes: impl Fn(&Owner) -> bool) -> Self {
+    fn free_except(device: &Device, pmu: &Pmu, excludes: impl Fn(&Owner) -> bool) -> Self {
         let mut supply = Self::of(device, pmu);
         let Owners(owners) = device.owners();
         let other_owners = owners
@@ -166,7 +166,7 @@ pub(crate) fn schedule(
     events: &[EventSpec],
     supply: CounterSupply,
 ) -> Result<Vec<CounterId>, ScheduleError> {
-    let mut plan = Assignment {
+    let mut assignment = Assignment {
         assigned: vec![None; events.len()],
         supply,
     };
@@ -179,8 +179,8 @@ pub(crate) fn schedule(
         });
         if let Some(counter) = only_counter {
             // A counter in use by another program is accepted here: opening the event fails with an error that names it.
-            if !plan.exists(counter) || plan.assigned.contains(&Some(counter)) {
-                let holder = plan
+            if !assignment.exists(counter) || assignment.assigned.contains(&Some(counter)) {
+                let holder = assignment
                     .assigned
                     .iter()
                     .position(|place| *place == Some(counter));
@@ -191,22 +191,26 @@ pub(crate) fn schedule(
                     by,
                 });
             }
-            plan.assigned[index] = Some(counter);
+            assignment.assigned[index] = Some(counter);
         }
     }
 
     // If there are too few general counters, the last events that fixed counters can count get fixed ones.
-    let unplaced_count = plan.assigned.iter().filter(|place| place.is_none()).count();
-    let mut excess = unplaced_count.saturating_sub(plan.free_general().count());
+    let unplaced_count = assignment
+        .assigned
+        .iter()
+        .filter(|place| place.is_none())
+        .count();
+    let mut excess = unplaced_count.saturating_sub(assignment.free_general().count());
     for (index, event) in events.iter().enumerate().rev() {
         let Some(number) = event
             .fixed
-            .filter(|_| excess > 0 && plan.assigned[index].is_none())
+            .filter(|_| excess > 0 && assignment.assigned[index].is_none())
         else {
             continue;
         };
-        if plan.is_free(CounterId::Fixed(number)) {
-            plan.assigned[index] = Some(CounterId::Fixed(number));
+        if assignment.is_free(CounterId::Fixed(number)) {
+            assignment.assigned[index] = Some(CounterId::Fixed(number));
             excess -= 1;
         }
     }
@@ -216,16 +220,19 @@ pub(crate) fn schedule(
     order.sort_by_key(|index| events[*index].general_counters.count_ones());
     for index in order {
         let can_count_event = |counter: &CounterId| counts_on(&events[index], *counter);
-        let place = plan.assigned[index].or_else(|| plan.free_general().find(can_count_event));
-        plan.assigned[index] = place;
+        let place =
+            assignment.assigned[index].or_else(|| assignment.free_general().find(can_count_event));
+        assignment.assigned[index] = place;
     }
     for (index, event) in events.iter().enumerate() {
         let mut tried_counters = Vec::new();
-        if plan.assigned[index].is_none() && !plan.make_room(events, index, &mut tried_counters) {
-            return Err(plan.conflict_error(events, event, tried_counters));
+        if assignment.assigned[index].is_none()
+            && !assignment.make_room(events, index, &mut tried_counters)
+        {
+            return Err(assignment.conflict_error(events, event, tried_counters));
         }
     }
-    Ok(plan.assigned.into_iter().flatten().collect())
+    Ok(assignment.assigned.into_iter().flatten().collect())
 }
 
 /// Returns the message about an event of tasks that only some counters can count: the driver chooses the counters of
@@ -326,11 +333,12 @@ impl Assignment {
             };
         }
         tried.sort_unstable();
-        let has_one = |place: &Option<CounterId>| place.is_some_and(|c| tried.contains(&c));
+        let has_tried_counter =
+            |place: &Option<CounterId>| place.is_some_and(|c| tried.contains(&c));
         let by = events
             .iter()
             .zip(&self.assigned)
-            .filter(|(_, place)| has_one(place));
+            .filter(|(_, place)| has_tried_counter(place));
         ScheduleError::Crowded {
             label,
             by: by.map(|(event, _)| event.label.clone()).collect(),

@@ -58,14 +58,14 @@ pub(super) fn check_pmu(facts: &CheckedFacts<'_>) -> Finding {
 /// Warns of an erratum that makes counts wrong.
 pub(super) fn check_errata(facts: &CheckedFacts<'_>) -> Finding {
     const SMT_FILE: &str = "/sys/devices/system/cpu/smt/active";
-    let Some(erratum) = errata::of(&facts.pmu) else {
+    let Some(erratum) = errata::find(&facts.pmu) else {
         return Finding::good("none is known that makes counts wrong on this processor");
     };
     let name = erratum.name;
     finding_or_early(facts.read_text(SMT_FILE).map(|is_active| {
         // In a virtual machine, the other thread may be another machine's.
         let is_alone = facts.hypervisor.is_none() && is_active.as_deref() == Some("0");
-        if erratum.needs_siblings && is_alone {
+        if erratum.needs_hyper_threading && is_alone {
             return Finding::good(format!(
                 "{name} has no effect, since Hyper-Threading is off"
             ));

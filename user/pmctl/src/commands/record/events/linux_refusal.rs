@@ -12,7 +12,7 @@ use zerocopy::IntoBytes;
 use super::linux_event::LinuxEvent;
 use crate::commands::record::perf_ring::ALL_TASKS;
 use crate::events::perf_event;
-use crate::events::rights::{OWN_COMMAND_ADVICE, paranoid};
+use crate::events::rights::{OWN_COMMAND_ADVICE, perf_event_paranoid};
 
 /// An event that Linux refuses: the structure, the task and the CPU.
 #[derive(Clone, Copy)]
@@ -108,6 +108,6 @@ pub(super) fn forbidden_message(event: &LinuxEvent, is_of_tasks: bool) -> String
         "{}: Linux samples this event, and its policy forbids it to this user (kernel.perf_event_paranoid is {}). Run it as \
          root or with CAP_PERFMON, or allow it to all users with `sysctl kernel.perf_event_paranoid={allowing}`.{advice}",
         event.label,
-        paranoid()
+        perf_event_paranoid()
     )
 }

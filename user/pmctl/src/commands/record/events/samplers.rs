@@ -22,7 +22,7 @@ use super::rings::{
     DEFAULT_PAGES, LARGE_RECORD_PAGES, MERGED_PAGES, MIN_PAGES, Ring, RingRecord, SampleRing,
 };
 use super::sampled_tasks::SampledTasks;
-use crate::events::rights::{cgroups_forbidden, of_all_programs, with_sampling_advice};
+use crate::events::rights::{all_programs_advice, cgroups_forbidden, with_sampling_advice};
 use crate::system::exit::{self, Usage};
 use crate::system::precise;
 
@@ -401,7 +401,9 @@ fn change_plan_or_fail(
     match &error.cause {
         Cause::Forbidden if tasks.are_selected() && plan.limit_to_user_mode() => Ok(()),
         Cause::Forbidden if plan.has_cgroups() => Err(cgroups_forbidden("sample")),
-        Cause::Forbidden if !tasks.are_selected() => Err(anyhow!("{}", of_all_programs("sample"))),
+        Cause::Forbidden if !tasks.are_selected() => {
+            Err(anyhow!("{}", all_programs_advice("sample")))
+        }
         Cause::Forbidden => {
             let is_own = matches!(tasks, SampledTasks::Command { .. });
             let tid = tasks.tids().first().filter(|_| !is_own);

@@ -16,7 +16,7 @@ use super::{MetricWithEvents, Metrics};
 use crate::args::Stat;
 use crate::events::linux_pmu::PmuEvent;
 use crate::events::metrics::{
-    self, Formulas, MachineFacts, MetricEvent, MetricEvents, Packed, pack,
+    self, Formulas, MachineFacts, MetricEvent, MetricEvents, PackedRuns, pack,
 };
 use crate::system::exit::Usage;
 use crate::system::machine::Machine;
@@ -52,10 +52,10 @@ pub(crate) fn counted_events(
     for (_, event) in countable.iter_mut().flat_map(|metric| &mut metric.counters) {
         wanted::limit_modes(args, std::slice::from_mut(event));
     }
-    let Packed {
+    let PackedRuns {
         mut runs,
         places,
-        split,
+        split_items,
     } = pack_into_runs(args, events, &countable, pmu)?;
     let mut indices = EventIndices::new(&runs, others);
     let metrics: Vec<MetricWithEvents> = countable
@@ -74,7 +74,7 @@ pub(crate) fn counted_events(
             model: pmu.model(),
             events: events.collect(),
             entries: metrics,
-            names_in_several_runs: split,
+            names_in_several_runs: split_items,
         },
         runs,
         pmus: indices.pmus.split_off(others.pmus.len()),
@@ -87,7 +87,7 @@ fn pack_into_runs(
     events: Vec<EventSpec>,
     metrics: &[CountableMetric],
     pmu: &Pmu,
-) -> Result<Packed> {
+) -> Result<PackedRuns> {
     let supply = split_runs::free_supply(args, pmu)?;
     let mut items = vec![MetricEvents {
         name: "-e".to_owned(),

@@ -12,8 +12,8 @@ use perfmon::{Cause, Error};
 use super::others::OtherEvents;
 use crate::args::Stat;
 use crate::events::cgroups::{
-    EVENT_OF_EACH, FoundCgroup, Pattern, SearchLimit, concerns_one_cgroup, display_name, search,
-    too_few_events,
+    CGROUP_EVENTS_RULE, FoundCgroup, Pattern, SearchLimit, concerns_one_cgroup, display_name,
+    search, too_few_events,
 };
 use crate::system::exit::{self, Usage};
 use crate::system::stdio::complain;
@@ -77,7 +77,7 @@ pub(in crate::commands::stat) fn refuse_impossible_options(
     if has_several && lacks_events {
         let names = args.cgroup.join(",");
         return Err(Usage(format!(
-            "-G {names}: {EVENT_OF_EACH}, so it needs -e and no -M, -d or --topdown. To count all events in each cgroup, \
+            "-G {names}: {CGROUP_EVENTS_RULE}, so it needs -e and no -M, -d or --topdown. To count all events in each cgroup, \
              write `--for-each-cgroup {names}`."
         )));
     }

@@ -184,7 +184,7 @@ impl CpuEvents {
                 }
                 return Err(TooMany::from_driver(&exit::with_help(error)).into());
             }
-            Cause::Forbidden => return Err(anyhow!(rights::of_all_programs("count"))),
+            Cause::Forbidden => return Err(anyhow!(rights::all_programs_advice("count"))),
             _ => {}
         }
         Err(exit::with_help(error))

@@ -153,7 +153,7 @@ impl WithPmus {
                 let number = i32::try_from(cpu).unwrap_or(i32::MAX);
                 let event = CountingEvent::open(attr, ALL_TASKS, number);
                 open_events.push(event.map_err(|errno| match errno {
-                    Errno::EACCES | Errno::EPERM => anyhow!(rights::of_all_programs("count")),
+                    Errno::EACCES | Errno::EPERM => anyhow!(rights::all_programs_advice("count")),
                     Errno::EMFILE | Errno::ENFILE => {
                         exit::no_descriptor(&format!("can't count {label} on CPU {cpu}"))
                     }
