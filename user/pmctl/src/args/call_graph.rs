@@ -53,7 +53,7 @@ impl CallGraphMode {
         match (mode, size) {
             ("fp", None) => Ok(Self::FramePointers),
             ("lbr", None) => Ok(Self::LastBranches),
-            ("dwarf", None) => Ok(Self::Dwarf(UserStack::DEFAULT)),
+            ("dwarf", None) => Ok(Self::Dwarf(UserStack::DEFAULT_SIZE)),
             ("dwarf", Some(size)) => parse_stack_size(size).map(Self::Dwarf),
             _ => Err("it takes `fp`, `dwarf`, `dwarf,BYTES` or `lbr`".to_owned()),
         }

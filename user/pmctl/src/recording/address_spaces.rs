@@ -134,24 +134,24 @@ impl AddressSpaces {
         };
         let spaces = self.processes.iter();
         let entries = spaces.flat_map(|(pid, maps)| maps.iter().map(|entry| (*pid, entry)));
-        let mut users: Vec<(FileNumber, Body)> = entries
+        let mut user_maps: Vec<(FileNumber, Body)> = entries
             .map(|(pid, entry)| (entry.1.file, map(pid, entry)))
             .collect();
         // The first file of a path stays the first one in the records, too.
-        users.sort_by_key(|(file, body)| (!is_memfd(body), *file));
-        let users = users.into_iter().map(|(_, body)| body);
+        user_maps.sort_by_key(|(file, body)| (!is_memfd(body), *file));
+        let user_maps = user_maps.into_iter().map(|(_, body)| body);
         let kernel = self.kernel.iter().map(|entry| map(u32::MAX, entry));
         let cgroups = self.cgroups.iter().map(|(id, path)| Body::Cgroup {
             id: *id,
             path: path.clone(),
         });
-        let bodies = comms.chain(users).chain(kernel).chain(cgroups);
+        let bodies = comms.chain(user_maps).chain(kernel).chain(cgroups);
         let stamp = Stamp::default();
         bodies.map(|body| Record { stamp, body }).collect()
     }
 
     /// Removes a task that has ended. With the last thread of a process, its mappings are removed.
-    pub(crate) fn end(&mut self, task: Task) {
+    pub(crate) fn remove_task(&mut self, task: Task) {
         self.forget_name(task);
         if !self.named_threads.contains_key(&task.pid) {
             self.processes.remove(&task.pid);
@@ -183,12 +183,12 @@ impl AddressSpaces {
             return;
         }
         let name = self.name_of_file(map);
-        let is_code = !map.is_kernel
+        let is_jit_code = !map.is_kernel
             && !map.is_data
             && is_anonymous(&map.file)
             && !self.is_program(map, &name);
-        let file = if is_code {
-            FileNumber(self.paths.number(&*jit::map_of(map.task.pid)))
+        let file = if is_jit_code {
+            FileNumber(self.paths.number(&*jit::map_path(map.task.pid)))
         } else {
             let file = FileNumber(self.paths.number(&*name));
             if let Cow::Owned(_) = name {
@@ -231,7 +231,7 @@ impl AddressSpaces {
             }
         }
         // The kernel and JIT code have symbols by address, so the address takes the place of the offset.
-        let offset = if map.is_kernel || is_code {
+        let offset = if map.is_kernel || is_jit_code {
             map.start
         } else {
             map.offset
@@ -328,7 +328,7 @@ impl AddressSpaces {
     }
 
     /// Returns the numbers of the files so far, in ascending order.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = FileNumber> + use<> {
+    pub(crate) fn file_numbers(&self) -> impl Iterator<Item = FileNumber> + use<> {
         (0..u32::try_from(self.paths.values.len()).unwrap_or(u32::MAX)).map(FileNumber)
     }
 
@@ -349,7 +349,7 @@ impl AddressSpaces {
     }
 
     /// Returns the number of files that have the path of an earlier file.
-    pub(crate) fn later_files(&self) -> usize {
+    pub(crate) fn later_file_count(&self) -> usize {
         self.later_files.len()
     }
 
@@ -366,7 +366,7 @@ impl AddressSpaces {
     }
 
     /// Returns the number of a task's name. A thread without a name of its own has the name of its process.
-    pub(crate) fn name(&self, task: Task) -> Option<NameNumber> {
+    pub(crate) fn name_number(&self, task: Task) -> Option<NameNumber> {
         let leader = Task::leader(task.pid);
         let name = self.names.get(&task).or_else(|| self.names.get(&leader));
         name.copied()
@@ -374,7 +374,7 @@ impl AddressSpaces {
 
     /// Returns the name of a task.
     pub(crate) fn comm(&self, task: Task) -> &str {
-        match self.name(task) {
+        match self.name_number(task) {
             Some(name) => &self.comms.values[name.0 as usize],
             None if task.pid == 0 => "swapper",
             None => UNKNOWN,

@@ -68,7 +68,7 @@ pub(crate) fn is_alive(pid: u32) -> bool {
 }
 
 /// Returns whether one of these processes or threads is alive.
-pub(crate) fn is_one_alive(tids: &[u32]) -> bool {
+pub(crate) fn is_any_alive(tids: &[u32]) -> bool {
     tids.iter().any(|tid| is_alive(*tid))
 }
 

@@ -54,12 +54,12 @@ impl SampledFunctions {
             let Some((start, length)) = site.range() else {
                 return Ok(());
             };
-            let function = functions.entry((site.number(), start));
+            let function = functions.entry((site.file_number(), start));
             let function = function.or_insert_with(|| SampledFunction {
                 name: site.symbol().to_owned(),
                 dso: site.dso().into_owned(),
                 path: site.path().into_owned(),
-                number: site.number(),
+                number: site.file_number(),
                 start,
                 length,
                 ..SampledFunction::default()
@@ -67,7 +67,10 @@ impl SampledFunctions {
             function.events = function.events.saturating_add(period);
             let samples = recording.sample_count(named.sample);
             function.samples = function.samples.saturating_add(samples);
-            let events = function.events_by_offset.entry(site.place()).or_default();
+            let events = function
+                .events_by_offset
+                .entry(site.file_offset())
+                .or_default();
             *events = events.saturating_add(period);
             Ok(())
         })?;

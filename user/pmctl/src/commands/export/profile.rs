@@ -215,8 +215,8 @@ impl<'a> Profile<'a> {
             source: source.map(|source| source.path.text.to_string()),
             in_kernel: is_kernel_address(frame.address),
         });
-        let address = match frame.site.number() {
-            Some(_) => frame.site.place(),
+        let address = match frame.site.file_number() {
+            Some(_) => frame.site.file_offset(),
             None => frame.address,
         };
         self.places.number_of(CodeLocation {

@@ -27,7 +27,7 @@ impl AccessId {
         let access = &named.sample.access;
         match key {
             Key::LocalWeight | Key::Weight => self.latency = access.weight.latency,
-            Key::DsoDaddr => self.file = names.data_site(named).number(),
+            Key::DsoDaddr => self.file = names.data_site(named).file_number(),
             Key::SymbolDaddr => {
                 self.address = access.address;
                 if !is_kernel_address(access.address) {

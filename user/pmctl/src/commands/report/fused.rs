@@ -119,7 +119,7 @@ impl<'a> FusedBranches<'a> {
 
     /// Returns the pair at a place in a file, if there is one.
     fn pair_at(&mut self, site: &Site<'_>) -> Option<FusedPair> {
-        let (file, offset) = (site.number()?, site.place());
+        let (file, offset) = (site.file_number()?, site.file_offset());
         if let Some(known) = self.pairs.get(&(file, offset)) {
             return *known;
         }

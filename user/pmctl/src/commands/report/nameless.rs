@@ -37,7 +37,7 @@ impl NamelessSamples {
         if named.site.has_symbol() || named.sample.in_kernel() {
             return;
         }
-        if let Some(file) = named.site.number() {
+        if let Some(file) = named.site.file_number() {
             let entry = self.files.entry(file);
             let (_, count) = entry.or_insert_with(|| (named.site.path().into_owned(), 0));
             *count = count.saturating_add(samples);

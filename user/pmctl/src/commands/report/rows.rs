@@ -96,14 +96,14 @@ impl RowId {
         for key in keys {
             match key {
                 Key::Comm => {
-                    id.comm = names.name(named.stamp.task);
+                    id.comm = names.name_number(named.stamp.task);
                     // PID 0 has a name without a record of it, so `name` finds none.
                     id.is_idle = named.stamp.task.pid == 0;
                 }
                 Key::Pid => id.pid = named.stamp.task.pid,
                 Key::Tid => id.tid = named.stamp.task.tid,
                 Key::Dso => {
-                    id.function.0 = frame.site.number();
+                    id.function.0 = frame.site.file_number();
                     id.guest_mode = frame.site.guest_mode;
                 }
                 Key::Symbol => {

@@ -119,7 +119,7 @@ impl PipeStream {
         let mut window = std::mem::take(&mut self.window);
         window.sort_by_key(|record| record.stamp.time);
         self.lost_records = 0;
-        let later_files = self.spaces.later_files();
+        let later_files = self.spaces.later_file_count();
         let mut unknown_offsets: AHashMap<FileNumber, AHashSet<u64>> = AHashMap::new();
         for record in &window {
             match &record.body {
@@ -134,14 +134,14 @@ impl PipeStream {
                         self.note_unknown_place(place, &mut unknown_offsets);
                     }
                 }
-                Body::Exit { task, .. } => self.spaces.end(*task),
+                Body::Exit { task, .. } => self.spaces.remove_task(*task),
                 Body::Lost(number) => {
                     self.lost_records = self.lost_records.saturating_add(*number);
                 }
                 _ => apply(record, &mut self.spaces, &mut self.programs),
             }
         }
-        if self.spaces.later_files() > later_files {
+        if self.spaces.later_file_count() > later_files {
             // The finder keeps the first file that it has read at a path.
             self.names = symbol_finder();
         }
@@ -243,7 +243,7 @@ fn apply(record: &Record, spaces: &mut AddressSpaces, programs: &mut MappedFiles
 
 /// Returns a finder that has read no file yet.
 fn symbol_finder() -> SymbolFinder {
-    SymbolFinder::new(DebugFiles::of_user()).with_kernel_kept()
+    SymbolFinder::new(DebugFiles::of_user()).with_kernel_cache()
 }
 
 /// Returns the size of the first record in bytes; `None` if not all of it has come.
@@ -319,7 +319,7 @@ mod tests {
         let mut stream = PipeStream::new();
         let (map, _) = map_and_sample(&Map::default(), &program);
         apply(&map, &mut stream.spaces, &mut stream.programs);
-        let file = stream.spaces.numbers().next().expect("it is mapped");
+        let file = stream.spaces.file_numbers().next().expect("it is mapped");
         for _ in 0..2 {
             stream.look_up_symbols(file, &AHashSet::from_iter([0]));
         }
@@ -389,7 +389,7 @@ mod tests {
     #[test]
     fn names_of_jit_code_are_read_anew_for_each_recording() {
         let pid = std::process::id();
-        let functions = Functions(jit::map_of(pid));
+        let functions = Functions(jit::map_path(pid));
         let (mut stream, sample) = with_code(pid, 0x1000);
         assert_eq!(name(&mut stream, &sample), None);
         for line in ["1000 10 early", "1000 10 late"] {
@@ -405,7 +405,7 @@ mod tests {
             .stdin(std::process::Stdio::piped())
             .spawn()
             .expect("it runs");
-        let functions = Functions(jit::map_of(child.id()));
+        let functions = Functions(jit::map_path(child.id()));
         let (mut stream, sample) = with_code(child.id(), 0x1000);
         std::fs::write(&functions.0, "1000 10 made").expect("it can be written");
         let name_before = name(&mut stream, &sample);

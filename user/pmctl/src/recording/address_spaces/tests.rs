@@ -170,7 +170,7 @@ fn files_of_one_path_are_told_apart() {
         assert_eq!(name(3, 0x5000), Some("/lib/a.so"));
         let file = spaces.find(2, 0x5000).expect("it is mapped").file;
         assert_eq!(spaces.path_in_file_system(file), Path::new("/lib/a.so"));
-        assert_eq!(spaces.later_files(), 1);
+        assert_eq!(spaces.later_file_count(), 1);
     }
 }
 
@@ -227,9 +227,9 @@ fn mappings_end_with_the_last_thread() {
             exec: false,
         }));
     }
-    spaces.end(leader);
+    spaces.remove_task(leader);
     assert!(place(&spaces, 1, 0x1000).is_some());
-    spaces.end(thread);
+    spaces.remove_task(thread);
     assert!(place(&spaces, 1, 0x1000).is_none());
 }
 

@@ -164,7 +164,7 @@ pub(super) struct OtherFields {
 impl Attr {
     /// Describes an event that was sampled in these modes.
     pub(crate) fn sampled(kind: EventKind, period: u64, modes: Modes, parts: SampleParts) -> Self {
-        let (excluded, privilege) = match modes {
+        let (exclude_flag, branch_modes) = match modes {
             Modes::User => (PerfEventAttr::EXCLUDE_KERNEL, abi::PERF_SAMPLE_BRANCH_USER),
             Modes::Kernel => (PerfEventAttr::EXCLUDE_USER, abi::PERF_SAMPLE_BRANCH_KERNEL),
             Modes::Both => (
@@ -179,19 +179,19 @@ impl Attr {
             unrecorded: 0,
             // The program's part of the call chain is unwound from its stack.
             flags: PerfEventAttr::SAMPLE_ID_ALL
-                | excluded
+                | exclude_flag
                 | if parts.has_user_stack {
                     PerfEventAttr::EXCLUDE_CALLCHAIN_USER
                 } else {
                     0
                 },
             branches: if parts.has_branches {
-                abi::PERF_SAMPLE_BRANCH_ANY | privilege
+                abi::PERF_SAMPLE_BRANCH_ANY | branch_modes
             } else {
                 0
             },
             stack: if parts.has_user_stack {
-                UserStack::DEFAULT
+                UserStack::DEFAULT_SIZE
             } else {
                 0
             },
@@ -271,7 +271,7 @@ impl Attr {
     }
 
     /// Returns whether the branches are the program's call stack (`PERF_SAMPLE_BRANCH_CALL_STACK`).
-    pub(crate) const fn has_calls(&self) -> bool {
+    pub(crate) const fn has_call_stack(&self) -> bool {
         self.branches & abi::PERF_SAMPLE_BRANCH_CALL_STACK != 0
     }
 
@@ -289,13 +289,13 @@ impl Attr {
     /// is opened for, and with `inherit` of their children. Without `all` the kernel is excluded, so that users need no
     /// privilege for their own tasks.
     pub(crate) fn for_task_records(inherit: bool, all: bool) -> Self {
-        let (of_children, of_kernel) = match (inherit, all) {
+        let (inherit_flag, kernel_flag) = match (inherit, all) {
             (_, true) => (0, PerfEventAttr::KSYMBOL),
             (true, false) => (PerfEventAttr::INHERIT, PerfEventAttr::EXCLUDE_KERNEL),
             (false, false) => (0, PerfEventAttr::EXCLUDE_KERNEL),
         };
         Self {
-            flags: PerfEventAttr::SAMPLE_ID_ALL | TASK_FLAGS | of_children | of_kernel,
+            flags: PerfEventAttr::SAMPLE_ID_ALL | TASK_FLAGS | inherit_flag | kernel_flag,
             ..Self::sideband(None)
         }
     }
@@ -404,7 +404,7 @@ impl Attr {
         if self.fields & abi::PERF_SAMPLE_REGS_USER == 0 {
             0
         } else {
-            UserStack::MASK
+            UserStack::REGISTER_MASK
         }
     }
 

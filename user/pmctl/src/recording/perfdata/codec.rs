@@ -360,14 +360,14 @@ impl Branch {
             };
             Some((branch, flags & SPECULATION != WRONG_PATH))
         };
-        let mut taken_fields = Vec::new();
+        let mut taken_branches = Vec::new();
         for _ in 0..count {
             let (branch, was_taken) = decode()?;
             if was_taken {
-                taken_fields.push(branch);
+                taken_branches.push(branch);
             }
         }
-        Some(taken_fields)
+        Some(taken_branches)
     }
 }
 
@@ -425,7 +425,7 @@ pub(crate) fn record_size(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Returns the time of the first record of `bytes`, if it has one.
-pub(super) fn time(bytes: &[u8]) -> Option<u64> {
+pub(super) fn record_time(bytes: &[u8]) -> Option<u64> {
     let offset = match Reader(bytes).u32()? {
         FIRST_PERF_TYPE.. => return None,
         // After the identifier, the address and the task.
@@ -453,7 +453,7 @@ pub(crate) fn decode_record(bytes: &[u8], parts: SampleParts) -> Option<(Option<
         return Some((None, size));
     }
     let (content, trailer) = content.split_at_checked(content.len().checked_sub(STAMP_SIZE)?)?;
-    let body = body((kind, misc), content)?;
+    let body = decode_body((kind, misc), content)?;
     let stamp = Stamp::decode(Reader(trailer))?;
     Some((Some(Record { stamp, body }), size))
 }
@@ -461,7 +461,7 @@ pub(crate) fn decode_record(bytes: &[u8], parts: SampleParts) -> Option<(Option<
 /// Decodes the content of a record, between header and stamp, by the type and the flags in its header. The type is one
 /// of [`USED_TYPES`].
 #[inline]
-pub(super) fn body((kind, misc): (u32, u16), content: &[u8]) -> Option<Body> {
+pub(super) fn decode_body((kind, misc): (u32, u16), content: &[u8]) -> Option<Body> {
     let mut reader = Reader(content);
     Some(match kind {
         PERF_RECORD_MMAP2 => Body::Map(Map::decode(reader, misc)?),

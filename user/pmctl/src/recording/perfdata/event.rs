@@ -27,6 +27,6 @@ pub(super) fn parts(events: &[Event]) -> SampleParts {
 }
 
 /// Returns whether the branches of these events are the program's call stack.
-pub(super) fn has_calls(events: &[Event]) -> bool {
-    events.iter().any(|event| event.attr.has_calls())
+pub(super) fn has_call_stack(events: &[Event]) -> bool {
+    events.iter().any(|event| event.attr.has_call_stack())
 }

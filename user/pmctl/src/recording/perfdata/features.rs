@@ -9,7 +9,7 @@ use perfmon_core::logic::perf_event::{PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_
 use super::attr::Attr;
 use super::build_id_size::{BUILD_ID_SIZE, recorded_part_of_build_id};
 use super::bytes::{Put, Reader};
-use super::event::{Event, has_calls, parts};
+use super::event::{Event, has_call_stack, parts};
 use super::host::Host;
 use super::identifier::FIRST_ID;
 use super::notes::Notes;
@@ -68,7 +68,7 @@ pub(super) struct FeatureContent<'a> {
 pub(super) fn encode(content: &FeatureContent<'_>) -> Vec<(u32, Vec<u8>)> {
     let mut features = vec![(BUILD_ID, encode_build_ids(content.build_ids))];
     features.extend(encode_known(content.events, content.host));
-    features.push((SAMPLE_TIME, sample_time(content.times)));
+    features.push((SAMPLE_TIME, encode_sample_time(content.times)));
     features
 }
 
@@ -88,11 +88,11 @@ pub(super) fn encode_known(events: &[Event], host: &Host) -> Vec<(u32, Vec<u8>)>
         (CPUDESC, encode_text(&host.processor)),
         (CPUID, encode_text(&host.cpuid)),
         (TOTAL_MEM, host.memory.to_le_bytes().to_vec()),
-        (CMDLINE, command_line(&host.command_line)),
+        (CMDLINE, encode_command_line(&host.command_line)),
         (EVENT_DESC, encode_descriptions(events)),
     ];
     // With this feature `perf report` shows branches instead of call chains.
-    if parts(events).has_branches && !has_calls(events) {
+    if parts(events).has_branches && !has_call_stack(events) {
         features.push((BRANCH_STACK, Vec::new()));
     }
     features
@@ -123,13 +123,13 @@ fn encode_cpus(host: &Host) -> Vec<u8> {
     bytes
 }
 
-fn count(number: usize) -> u32 {
+fn to_u32(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-fn command_line(words: &[String]) -> Vec<u8> {
+fn encode_command_line(words: &[String]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    bytes.u32(count(words.len()));
+    bytes.u32(to_u32(words.len()));
     for word in words {
         put_text(word, &mut bytes);
     }
@@ -139,8 +139,8 @@ fn command_line(words: &[String]) -> Vec<u8> {
 /// Encodes the names of the events, which their attrs do not contain.
 fn encode_descriptions(events: &[Event]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    bytes.u32(count(events.len()));
-    bytes.u32(count(attr::SIZE));
+    bytes.u32(to_u32(events.len()));
+    bytes.u32(to_u32(attr::SIZE));
     for (id, event) in (FIRST_ID..).zip(events) {
         bytes.extend(event.attr.encode());
         bytes.u32(1);
@@ -184,11 +184,11 @@ pub(super) fn put_build_id(BuildId { file, id, .. }: &BuildId, bytes: &mut Vec<u
     let start = bytes.len();
     bytes.extend(id);
     bytes.resize(start + BUILD_ID_SIZE, 0);
-    bytes.u32(count(id.len()));
+    bytes.u32(to_u32(id.len()));
     bytes.padded(file.as_os_str().as_bytes(), TEXT_ALIGN);
 }
 
-fn sample_time((first, last): (u64, u64)) -> Vec<u8> {
+fn encode_sample_time((first, last): (u64, u64)) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.u64(first);
     bytes.u64(last);
@@ -276,13 +276,13 @@ fn decode_build_ids(reader: &mut Reader<'_>) -> Option<Vec<BuildId>> {
     let mut ids = Vec::new();
     while !reader.0.is_empty() {
         let size = codec::record_size(reader.0)?;
-        ids.push(build_id(reader.take(size)?)?);
+        ids.push(decode_build_id(reader.take(size)?)?);
     }
     Some(ids)
 }
 
 /// Returns the build-id of a record.
-pub(super) fn build_id(record: &[u8]) -> Option<BuildId> {
+pub(super) fn decode_build_id(record: &[u8]) -> Option<BuildId> {
     let mut content = Reader(record);
     let (_type, misc, _size) = (content.u32()?, content.u16()?, content.u16()?);
     let _pid = content.u32()?;

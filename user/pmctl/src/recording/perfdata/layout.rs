@@ -59,7 +59,7 @@ impl Layout {
     pub(super) const fn parts(self) -> SampleParts {
         let parts = SampleParts::of(self.fields);
         SampleParts {
-            has_user_stack: parts.has_user_stack && self.registers == UserStack::MASK,
+            has_user_stack: parts.has_user_stack && self.registers == UserStack::REGISTER_MASK,
             has_cgroup: parts.has_cgroup && self.fields & SAMPLE_AUX == 0,
             ..parts
         }
@@ -67,7 +67,7 @@ impl Layout {
 
     /// Returns whether samples have stacks with other registers than those that pmctl asks for.
     pub(super) const fn has_other_registers(self) -> bool {
-        self.fields & SAMPLE_USER == SAMPLE_USER && self.registers != UserStack::MASK
+        self.fields & SAMPLE_USER == SAMPLE_USER && self.registers != UserStack::REGISTER_MASK
     }
 
     /// Returns the kernel's number of the event in a record's content; `None` if it has none.
@@ -89,7 +89,7 @@ impl Layout {
     }
 
     /// Decodes the content of a sample of the event with this index, whose header has these flags.
-    pub(super) fn sample(self, event: usize, misc: u16, content: &[u8]) -> Option<Record> {
+    pub(super) fn decode_sample(self, event: usize, misc: u16, content: &[u8]) -> Option<Record> {
         let has_field = |field| self.fields & field != 0;
         let mut reader = Reader(content);
         let mut next_word = |field, otherwise| {
@@ -121,7 +121,7 @@ impl Layout {
             reader.take(usize::try_from(size).ok()?)?;
         }
         let branches = if has_field(abi::PERF_SAMPLE_BRANCH_STACK) {
-            self.branches(&mut reader)?
+            self.decode_branches(&mut reader)?
         } else {
             Vec::new()
         };
@@ -130,9 +130,9 @@ impl Layout {
         } else {
             None
         };
-        let access = self.access(address, &mut reader)?;
+        let access = self.decode_access(address, &mut reader)?;
         let cgroup = if self.parts().has_cgroup {
-            self.cgroup(content)?
+            self.decode_cgroup(content)?
         } else {
             0
         };
@@ -155,7 +155,7 @@ impl Layout {
 
     /// Decodes the rest of the memory access at `address`. `reader` is after the branches, or after the stack if pmctl reads
     /// stacks with these registers.
-    fn access(self, address: u64, reader: &mut Reader<'_>) -> Option<MemoryAccess> {
+    fn decode_access(self, address: u64, reader: &mut Reader<'_>) -> Option<MemoryAccess> {
         let mut access = MemoryAccess {
             address,
             ..MemoryAccess::default()
@@ -195,9 +195,9 @@ impl Layout {
     }
 
     /// Returns the cgroup, which is found by its distance from the end: not all fields in front of it are decoded.
-    fn cgroup(self, content: &[u8]) -> Option<u64> {
-        let behind = (self.fields & AFTER_CGROUP).count_ones() as usize;
-        let place = content.len().checked_sub(8 * (behind + 1))?;
+    fn decode_cgroup(self, content: &[u8]) -> Option<u64> {
+        let words_after = (self.fields & AFTER_CGROUP).count_ones() as usize;
+        let place = content.len().checked_sub(8 * (words_after + 1))?;
         Reader(content.get(place..)?).u64()
     }
 
@@ -206,18 +206,19 @@ impl Layout {
         let has_format = |part| u64::from(self.read_format & part != 0);
         let times = has_format(abi::PERF_FORMAT_TOTAL_TIME_ENABLED)
             + has_format(abi::PERF_FORMAT_TOTAL_TIME_RUNNING);
-        let each = 1 + has_format(abi::PERF_FORMAT_ID) + has_format(abi::PERF_FORMAT_LOST);
+        let words_per_value =
+            1 + has_format(abi::PERF_FORMAT_ID) + has_format(abi::PERF_FORMAT_LOST);
         let values = if has_format(abi::PERF_FORMAT_GROUP) == 0 {
             1
         } else {
             reader.u64()?
         };
-        let rest = values.checked_mul(each)?.checked_add(times)?;
+        let rest = values.checked_mul(words_per_value)?.checked_add(times)?;
         reader.take(usize::try_from(rest.checked_mul(8)?).ok()?)?;
         Some(())
     }
 
-    fn branches(self, reader: &mut Reader<'_>) -> Option<Vec<Branch>> {
+    fn decode_branches(self, reader: &mut Reader<'_>) -> Option<Vec<Branch>> {
         let count = reader.u64()?;
         if self.branches & abi::PERF_SAMPLE_BRANCH_HW_INDEX != 0 {
             reader.u64()?;
@@ -301,7 +302,7 @@ mod tests {
         };
         let access = |layout: Layout, words: &[u64]| {
             let content = bytes_of(words);
-            let Body::Sample(sample) = layout.sample(0, 0, &content)?.body else {
+            let Body::Sample(sample) = layout.decode_sample(0, 0, &content)?.body else {
                 return None;
             };
             Some(sample.access)
@@ -365,7 +366,9 @@ mod tests {
             branches: SAMPLE_BRANCH_COUNTERS,
             ..Layout::default()
         };
-        let branches = layout.branches(&mut reader).expect("all words are there");
+        let branches = layout
+            .decode_branches(&mut reader)
+            .expect("all words are there");
         assert_eq!((branches[1].from, branches[1].to), (0x30, 0x40));
         assert_eq!(reader.u64(), Some(9));
     }

@@ -113,7 +113,7 @@ impl Notes {
 
 /// Writes warnings about what is missing or wrong in a recording, with advice.
 pub(crate) fn warn(notes: &Notes, colors: Colors, output: &mut impl Write) -> io::Result<()> {
-    let mark = colors.warning;
+    let style = colors.warning;
     warn_of_losses(notes, colors, output)?;
     if notes.overwritten {
         writeln!(
@@ -148,11 +148,11 @@ pub(crate) fn warn(notes: &Notes, colors: Colors, output: &mut impl Write) -> io
         };
         writeln!(
             output,
-            "{mark}DEGRADED{mark:#}: {file} is not what was recorded, {reason}: its functions have no names."
+            "{style}DEGRADED{style:#}: {file} is not what was recorded, {reason}: its functions have no names."
         )?;
     }
     for reason in &notes.degraded {
-        writeln!(output, "{mark}DEGRADED{mark:#}: {}.", printable(reason))?;
+        writeln!(output, "{style}DEGRADED{style:#}: {}.", printable(reason))?;
     }
     Ok(())
 }
@@ -163,12 +163,12 @@ pub(crate) fn warn_of_losses(
     colors: Colors,
     output: &mut impl Write,
 ) -> io::Result<()> {
-    let mark = colors.warning;
+    let style = colors.warning;
     for loss in &notes.losses {
         let reason = printable(&loss.reason);
         writeln!(
             output,
-            "{mark}LOST{mark:#}: CPU {} ({reason}): {}.",
+            "{style}LOST{style:#}: CPU {} ({reason}): {}.",
             loss.cpu,
             loss.in_words()
         )?;
@@ -180,7 +180,7 @@ pub(crate) fn warn_of_losses(
         let reason = printable(reason);
         writeln!(
             output,
-            "{mark}LOST{mark:#}: the end of the recording: the file could not grow: {reason}. All before it is there.\n  \
+            "{style}LOST{style:#}: the end of the recording: the file could not grow: {reason}. All before it is there.\n  \
              Give a file on a disk with more room (-o), or limit the recording (--max-size)."
         )?;
     }

@@ -12,7 +12,7 @@ use super::sections::SECTION_SIZE;
 /// Content of the header.
 pub(super) struct Header {
     /// Size of each event's entry, in bytes.
-    pub(super) entry: usize,
+    pub(super) entry_size: usize,
     /// Offset and size of the events' entries.
     pub(super) attrs: (u64, u64),
     /// Offset and size of the records.
@@ -26,14 +26,15 @@ impl Header {
         /// Sizes of an entry in bytes: from that of the oldest perf to more than that of the newest.
         const ENTRY_SIZES: RangeInclusive<u64> = 64 + SECTION_SIZE..=1024;
         let section = |reader: &mut Reader<'_>| Some((reader.u64()?, reader.u64()?));
-        let (_magic, size, entry) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        let (_magic, size, entry_size) = (reader.u64()?, reader.u64()?, reader.u64()?);
         let attrs = section(&mut reader)?;
         let data = section(&mut reader)?;
         let _names = section(&mut reader)?;
         let features = reader.take(features::BITS as usize / 8)?.try_into().ok()?;
-        let is_known = size == HEADER_SIZE as u64 && ENTRY_SIZES.contains(&entry) && entry % 8 == 0;
+        let is_known =
+            size == HEADER_SIZE as u64 && ENTRY_SIZES.contains(&entry_size) && entry_size % 8 == 0;
         is_known.then_some(Self {
-            entry: usize::try_from(entry).ok()?,
+            entry_size: usize::try_from(entry_size).ok()?,
             attrs,
             data,
             features,
@@ -41,7 +42,7 @@ impl Header {
     }
 
     /// Returns the numbers of the features that the file has.
-    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn feature_numbers(&self) -> impl Iterator<Item = u32> + '_ {
         (0..features::BITS).filter(|n| self.features[*n as usize / 8] >> (n % 8) & 1 != 0)
     }
 }

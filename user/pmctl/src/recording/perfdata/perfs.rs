@@ -69,7 +69,7 @@ pub(super) fn parse(
     }
     let mut blocks = BlockReader::new(source, section);
     let mut bytes = Vec::new();
-    while let Some((record, size)) = events.next(&mut blocks)? {
+    while let Some((record, size)) = events.next_record(&mut blocks)? {
         if let Some(mut record) = record {
             if let Body::Sample(sample) = &mut record.body {
                 events.deferred.resolve(&mut sample.chain);
@@ -80,13 +80,13 @@ pub(super) fn parse(
     }
     let section = (0, bytes.len() as u64);
     let lost_records = events.lost_records.max(events.lost_samples);
-    let words = [
+    let reasons = [
         lost_note(lost_records),
         events.no_callers_note(),
         events.deferred.missing_note(),
         is_unfinished.then(|| UNFINISHED.to_owned()),
     ];
-    let degraded = words.into_iter().flatten().collect();
+    let degraded = reasons.into_iter().flatten().collect();
     let attrs = events.attrs;
     let notes = Notes {
         version: Notes::VERSION,
@@ -211,8 +211,8 @@ impl Events {
         let (mut all, mut ids) = (Vec::new(), AHashMap::new());
         // The ids of all events together can't take more bytes than the file has. This bounds the memory for a damaged file.
         let mut rest = source.size();
-        for entry in entries.chunks_exact(header.entry) {
-            let (attr, section) = entry.split_at(header.entry - IDS_SECTION_SIZE);
+        for entry in entries.chunks_exact(header.entry_size) {
+            let (attr, section) = entry.split_at(header.entry_size - IDS_SECTION_SIZE);
             // Older versions of perf write a shorter structure, and newer ones a longer structure, of which pmctl uses
             // the beginning.
             let mut bytes = [0; attr::SIZE];
@@ -271,13 +271,13 @@ impl Events {
         const NO_CALLERS_NOTE: &str = "callers in programs are not shown: perf recorded the stacks with other registers than \
                                        `--call-graph dwarf` records on x86-64 without `--user-regs`";
         let mut layouts = self.layouts.iter();
-        let is_without = layouts.any(|(layout, _)| layout.has_other_registers());
-        is_without.then(|| NO_CALLERS_NOTE.to_owned())
+        let has_other_registers = layouts.any(|(layout, _)| layout.has_other_registers());
+        has_other_registers.then(|| NO_CALLERS_NOTE.to_owned())
     }
 
     /// Decodes the next record, and returns it with the distance to the next one in bytes; `None` at the end. The record is
     /// `None` if pmctl does not use its type.
-    fn next(
+    fn next_record(
         &mut self,
         blocks: &mut BlockReader<'_>,
     ) -> Result<Option<(Option<Record>, usize)>, ReadError> {
@@ -318,8 +318,11 @@ impl Events {
         let index = id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0);
         let (layout, kept_index) = self.layouts[index];
         if kind == PERF_RECORD_SAMPLE {
-            let sample =
-                kept_index.map(|index| layout.sample(index, misc, content).ok_or(broken_records));
+            let sample = kept_index.map(|index| {
+                layout
+                    .decode_sample(index, misc, content)
+                    .ok_or(broken_records)
+            });
             return sample.transpose();
         }
         let (content, stamp) = layout.split_stamp(content).ok_or(broken_records)?;
@@ -336,7 +339,7 @@ impl Events {
                 }
                 return Ok(None);
             }
-            _ if codec::USED_TYPES.contains(&kind) => codec::body((kind, misc), content),
+            _ if codec::USED_TYPES.contains(&kind) => codec::decode_body((kind, misc), content),
             _ => return Ok(None),
         };
         Ok(match body.ok_or(broken_records)? {

@@ -229,7 +229,7 @@ pub(super) fn parse(source: &RecordingBytes) -> Option<ParsedParts> {
                 let number = u32::try_from(reader.u64()?).ok()?;
                 features.add(number, reader.0)?;
             }
-            HEADER_BUILD_ID => features.build_ids.push(features::build_id(record)?),
+            HEADER_BUILD_ID => features.build_ids.push(features::decode_build_id(record)?),
             EVENT_UPDATE if reader.u64()? == MARK => {
                 let _id = reader.u64()?;
                 notes.get_or_insert_default().extend_from_slice(reader.0);
@@ -388,7 +388,7 @@ mod tests {
         // The empty notes are at the end.
         assert_eq!(
             read(&bytes[..bytes.len() - UPDATE_HEAD_SIZE]),
-            Err(ReadError::PerfsStream)
+            Err(ReadError::PerfStream)
         );
         assert!(read(bytes).is_ok_and(|read| read.is_unfinished));
     }

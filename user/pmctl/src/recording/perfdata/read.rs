@@ -48,8 +48,8 @@ pub(crate) fn read(source: impl Into<RecordingBytes>) -> Result<Recording, ReadE
         }
         let mut header =
             Header::decode(Reader(&header_bytes)).ok_or(ReadError::Broken("header"))?;
-        let is_unfinished = header.numbers().next().is_none();
-        if header.entry == ENTRY_SIZE && is_unfinished {
+        let is_unfinished = header.feature_numbers().next().is_none();
+        if header.entry_size == ENTRY_SIZE && is_unfinished {
             parse(&source, &header, None)?
         } else if header.data.1 == 0 {
             // perf writes the size of the records and the features when the recording ends.
@@ -58,7 +58,7 @@ pub(crate) fn read(source: impl Into<RecordingBytes>) -> Result<Recording, ReadE
             return assemble(records, parts);
         } else {
             let (features, features_end) = read_features(&source, &header)?;
-            if header.entry != ENTRY_SIZE || !features.is_of_pmctl {
+            if header.entry_size != ENTRY_SIZE || !features.is_of_pmctl {
                 let (parts, records) = perfs::parse(&source, &header, Some(features))?;
                 return assemble(records, parts);
             }
@@ -80,10 +80,10 @@ fn parse(
     let is_unfinished = features.is_none();
     let features = match features {
         None => Features::unfinished(&attrs),
-        Some((mut features, behind)) => {
+        Some((mut features, notes_offset)) => {
             // Earlier versions wrote the notes as a feature.
             if features.notes.is_none() {
-                features.notes = Some(Notes::read(source, behind)?);
+                features.notes = Some(Notes::read(source, notes_offset)?);
             }
             features
         }
@@ -107,7 +107,7 @@ fn assemble(source: RecordingBytes, parsed: ParsedParts) -> Result<Recording, Re
         is_from_perf,
         section,
     } = parsed;
-    let mut notes = features.notes.ok_or(ReadError::PerfsStream)?;
+    let mut notes = features.notes.ok_or(ReadError::PerfStream)?;
     if notes.version != Notes::VERSION {
         return Err(ReadError::Version {
             found: notes.version,
@@ -159,11 +159,11 @@ fn read_features(source: &RecordingBytes, header: &Header) -> Result<(Features, 
     let broken_features = ReadError::Broken(FEATURES);
     let mut features = Features::default();
     let start = checked_end(source, header.data, RECORDS)?;
-    let size = header.numbers().count() as u64 * SECTION_SIZE;
+    let size = header.feature_numbers().count() as u64 * SECTION_SIZE;
     let table = part(source, (start, size), FEATURES)?;
     let mut table = Reader(&table);
     let mut features_end = start;
-    for number in header.numbers() {
+    for number in header.feature_numbers() {
         let section = table.u64().zip(table.u64()).ok_or(broken_features)?;
         let content = part(source, section, FEATURES)?;
         features.add(number, &content).ok_or(broken_features)?;

@@ -201,7 +201,7 @@ impl GuestMode {
 pub(crate) struct UserStack {
     /// The program has registers of 64 bits.
     pub(crate) is_64_bit: bool,
-    /// Values in the order of `enum perf_event_x86_regs`, of the registers in [`Self::MASK`].
+    /// Values in the order of `enum perf_event_x86_regs`, of the registers in [`Self::REGISTER_MASK`].
     pub(crate) registers: [u64; UserStack::REGISTERS],
     /// The part of the stack that could be read.
     pub(crate) stack: Vec<u8>,
@@ -211,12 +211,12 @@ pub(crate) struct UserStack {
 
 impl UserStack {
     /// Mask of the registers that are recorded, the same as perf's: all but DS, ES, FS and GS.
-    pub(crate) const MASK: u64 = 0xff_0fff;
-    /// Number of registers in [`Self::MASK`].
-    pub(crate) const REGISTERS: usize = Self::MASK.count_ones() as usize;
+    pub(crate) const REGISTER_MASK: u64 = 0xff_0fff;
+    /// Number of registers in [`Self::REGISTER_MASK`].
+    pub(crate) const REGISTERS: usize = Self::REGISTER_MASK.count_ones() as usize;
 
     /// The default size of a stack in bytes, the same as perf's.
-    pub(crate) const DEFAULT: u32 = 8192;
+    pub(crate) const DEFAULT_SIZE: u32 = 8192;
     /// The largest size of a stack in bytes, which is limited by the 16 bits for the size of a record.
     pub(crate) const MAX_SIZE: u32 = 65528;
 }

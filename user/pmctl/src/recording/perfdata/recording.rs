@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use super::event::{Event, has_calls, parts};
+use super::event::{Event, has_call_stack, parts};
 use super::features::BuildId;
 use super::host::Host;
 use super::notes::{FileFacts, Notes};
@@ -44,14 +44,14 @@ impl Recording {
     pub(crate) fn parts(&self) -> SampleParts {
         let parts = parts(&self.events);
         SampleParts {
-            has_branches: parts.has_branches && !self.has_calls(),
+            has_branches: parts.has_branches && !self.has_call_stack(),
             ..parts
         }
     }
 
     /// Returns whether the branches of samples are the program's call stack.
-    pub(crate) fn has_calls(&self) -> bool {
-        has_calls(&self.events)
+    pub(crate) fn has_call_stack(&self) -> bool {
+        has_call_stack(&self.events)
     }
 
     /// Returns how many samples at the same address a record merges: 1, unless each event was sampled.

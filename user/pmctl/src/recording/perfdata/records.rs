@@ -41,7 +41,7 @@ impl Records {
     ) -> Result<Self, ReadError> {
         let (mut sorted, mut latest) = (true, 0);
         let mut blocks = BlockReader::new(&source, section);
-        while let Some((record, size)) = next(&mut blocks, parts)? {
+        while let Some((record, size)) = next_record(&mut blocks, parts)? {
             if size % UNIT != 0 {
                 return Err(UNREADABLE);
             }
@@ -85,7 +85,7 @@ impl Records {
                     let start = u64::from(*order.next()?) * UNIT as u64;
                     blocks = BlockReader::new(&self.source, (start, self.section.1));
                 }
-                match next(&mut blocks, self.parts) {
+                match next_record(&mut blocks, self.parts) {
                     Ok(Some((None, _))) => {}
                     Ok(found) => return found.and_then(|(record, _)| record).map(Ok),
                     Err(error) => return Some(Err(error)),
@@ -96,7 +96,7 @@ impl Records {
 }
 
 /// Decodes the next record as [`decode_record`] does; `None` at the end.
-fn next(
+fn next_record(
     blocks: &mut BlockReader<'_>,
     parts: SampleParts,
 ) -> Result<Option<(Option<Record>, usize)>, ReadError> {
@@ -118,7 +118,7 @@ fn offsets_by_time(data: &[u8]) -> Option<Vec<u32>> {
         offset += codec::record_size(&data[offset..])?;
     }
     // The records are nearly in order, for which this sort is fast.
-    order.sort_by_key(|offset| codec::time(&data[*offset as usize * UNIT..]).unwrap_or(0));
+    order.sort_by_key(|offset| codec::record_time(&data[*offset as usize * UNIT..]).unwrap_or(0));
     Some(order)
 }
 

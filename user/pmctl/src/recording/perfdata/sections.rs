@@ -27,7 +27,7 @@ pub(crate) enum ReadError {
     /// The file is from a `perf record` before Linux 3.2.
     FirstVersion,
     /// The file is a stream of `perf record`.
-    PerfsStream,
+    PerfStream,
     /// The file is from `perf record -z`.
     Compressed,
     /// The file is from `perf stat record`.
@@ -59,7 +59,7 @@ impl fmt::Display for ReadError {
                 "this file has the first format of perf.data (PERFFILE), which `perf record` wrote before Linux 3.2\nRead it with \
                  `perf report` or `perf script`.",
             ),
-            Self::PerfsStream => f.write_str(
+            Self::PerfStream => f.write_str(
                 "this is a stream of `perf record -o -`, and pmctl reads perf's files only\nRecord with `-o FILE`, or \
                  read it with `perf report` or `perf script`.",
             ),

@@ -302,8 +302,8 @@ fn a_file_of_perf_with_other_registers_has_a_note() {
         words.map(|words| words.iter().any(|words| words.contains("--user-regs")))
     };
     // DS in place of AX: as many as before, since the samples have parts behind the registers.
-    assert_eq!(has_note(UserStack::MASK ^ 0x1001), Ok(true));
-    assert_eq!(has_note(UserStack::MASK), Ok(false));
+    assert_eq!(has_note(UserStack::REGISTER_MASK ^ 0x1001), Ok(true));
+    assert_eq!(has_note(UserStack::REGISTER_MASK), Ok(false));
 }
 
 /// Finishes a file with the host, the build IDs and the notes of the example.

@@ -99,7 +99,7 @@ pub(crate) struct Writer<W: Write + Seek> {
     /// The totals up to each record at which the file can be cut, also in the block. `written` is one of them.
     cut_points: Vec<RecordTotals>,
     /// The error for which records were dropped.
-    dropped_because: Option<String>,
+    drop_reason: Option<String>,
 }
 
 /// A finished file.
@@ -158,7 +158,7 @@ impl<W: Write + Seek> Writer<W> {
             totals: RecordTotals::default(),
             written: RecordTotals::default(),
             cut_points: Vec::new(),
-            dropped_because: None,
+            drop_reason: None,
         };
         writer.write_header(&[])?;
         Ok(writer)
@@ -239,8 +239,8 @@ impl<W: Write + Seek> Writer<W> {
 
     /// Drops the records after the last point at which the file can be cut within `size` bytes of records.
     fn cut(&mut self, size: u64) {
-        let kept = self.cut_points.partition_point(|point| point.size <= size);
-        self.cut_points.truncate(kept);
+        let kept_count = self.cut_points.partition_point(|point| point.size <= size);
+        self.cut_points.truncate(kept_count);
         self.written = self.cut_points.last().copied().unwrap_or_default();
         self.totals = self.written;
     }
@@ -248,8 +248,7 @@ impl<W: Write + Seek> Writer<W> {
     /// Notes that the recording ends early, if there is no room.
     fn note_if_full(&mut self, error: &io::Error) {
         if is_full(error) {
-            self.dropped_because
-                .get_or_insert_with(|| error_text(error));
+            self.drop_reason.get_or_insert_with(|| error_text(error));
         }
     }
 
@@ -269,11 +268,11 @@ impl<W: Write + Seek> Writer<W> {
         notes: &mut Notes,
     ) -> io::Result<Finished<W>> {
         let mut result = self.flush();
-        let room = self.records_section().end();
+        let written_end = self.records_section().end();
         loop {
             match result {
                 Err(error) if !is_full(&error) => return Err(error),
-                _ => notes.cut.clone_from(&self.dropped_because),
+                _ => notes.cut.clone_from(&self.drop_reason),
             }
             let features = features::encode(&FeatureContent {
                 events: &self.events,
@@ -294,7 +293,7 @@ impl<W: Write + Seek> Writer<W> {
                 });
             };
             // The next end is a little longer than this one, since the notes contain the reason.
-            let limit = room.saturating_sub(bytes.len() as u64 + END_SLACK);
+            let limit = written_end.saturating_sub(bytes.len() as u64 + END_SLACK);
             let size = limit
                 .min(start - 1)
                 .saturating_sub(front_section(&self.events).end());
@@ -306,7 +305,7 @@ impl<W: Write + Seek> Writer<W> {
                 self.write_header(&[])?;
                 let is_readable = self.written.size > 0 && is_full(&error);
                 return Err(if is_readable {
-                    self.unfinished(error)
+                    self.no_room_for_end(error)
                 } else {
                     error
                 });
@@ -320,7 +319,7 @@ impl<W: Write + Seek> Writer<W> {
     }
 
     /// Returns the error for a file without an end.
-    fn unfinished(&self, reason: io::Error) -> io::Error {
+    fn no_room_for_end(&self, reason: io::Error) -> io::Error {
         let written = self.written;
         io::Error::new(reason.kind(), NoRoomForEnd { reason, written })
     }

@@ -416,7 +416,7 @@ mod tests {
     }
 
     /// Returns the mapping of a part of the kernel.
-    fn part(name: &str) -> Map {
+    fn kernel_part(name: &str) -> Map {
         Map {
             task: Task {
                 pid: u32::MAX,
@@ -480,7 +480,7 @@ mod tests {
             ("[not_loaded]", Some(Absence::Replaced)),
             ("bpf_prog_12_x", None),
         ] {
-            assert_eq!(absence(&recording, part(name)), expected, "{name}");
+            assert_eq!(absence(&recording, kernel_part(name)), expected, "{name}");
         }
     }
 }

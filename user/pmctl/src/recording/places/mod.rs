@@ -31,7 +31,7 @@ pub(crate) struct Places {
     programs: MappedFiles,
     /// Process and address of samples since the last change of a mapping. Most samples repeat one of these addresses, which
     /// need not be looked up again.
-    looked_up: AHashSet<(u32, u64)>,
+    noted_addresses: AHashSet<(u32, u64)>,
     /// Finds the callers of samples with stacks.
     unwinder: Unwinder,
     /// A buffer for the callers of a sample, kept to save allocations.
@@ -51,10 +51,10 @@ impl Places {
     /// in the order of their times.
     pub(crate) fn note_record(&mut self, record: &Record) {
         let Body::Sample(sample) = &record.body else {
-            self.looked_up.clear();
+            self.noted_addresses.clear();
             self.spaces.apply(record);
             match &record.body {
-                Body::Exit { task, .. } => self.spaces.end(*task),
+                Body::Exit { task, .. } => self.spaces.remove_task(*task),
                 Body::Map(map) => self.programs.add_mapping(map, &self.spaces),
                 _ => {}
             }
@@ -94,7 +94,7 @@ impl Places {
 
     /// Notes a sampled address of a task. Marks in call chains may be passed, too: they are in no mapping.
     pub(crate) fn note_address(&mut self, task: Task, address: u64) {
-        if !self.looked_up.insert((task.pid, address)) {
+        if !self.noted_addresses.insert((task.pid, address)) {
             return;
         }
         if let Some(location) = self.spaces.find(task.pid, address) {
@@ -121,7 +121,7 @@ impl Places {
         let image = Path::new(KERNEL);
         let is_image_sampled = files.iter().any(|file| file.name == image);
         let is_kernel_sampled = files.iter().any(|file| is_of_kernel(file.offsets));
-        let of_image = (is_kernel_sampled && !is_image_sampled && !self.programs.is_other_kernel())
+        let image_id = (is_kernel_sampled && !is_image_sampled && !self.programs.is_other_kernel())
             .then(|| build_id(image, image));
         let ids = files.into_iter().filter_map(|file| match file.build_id {
             Some(id) => Some(BuildId {
@@ -129,9 +129,9 @@ impl Places {
                 is_kernel: false,
                 id: id.to_vec(),
             }),
-            None => build_id(file.name, &file.program.ok()?),
+            None => build_id(file.name, &file.current_path.ok()?),
         });
-        (tables, ids.chain(of_image.flatten()).collect())
+        (tables, ids.chain(image_id.flatten()).collect())
     }
 
     /// Returns the symbols of the files with samples for which `is_wanted` is true.
@@ -142,7 +142,7 @@ impl Places {
     ) -> Vec<SymbolTable> {
         let mut files = self.sampled_files();
         files.retain(|file| is_wanted(file.name));
-        let mut names = SymbolFinder::new(debug_files.clone());
+        let mut finder = SymbolFinder::new(debug_files.clone());
         if files
             .iter()
             .filter(|file| is_of_kernel(file.offsets))
@@ -150,12 +150,12 @@ impl Places {
             > 1
         {
             // The names of the kernel's image and modules come from one file, which is then read only once.
-            names = names.with_kernel_kept();
+            finder = finder.with_kernel_cache();
         }
         files
             .into_iter()
-            .map(|file| match file.program {
-                Ok(program) => names.look_up_in(file.name, &program, file.offsets),
+            .map(|file| match file.current_path {
+                Ok(path) => finder.look_up_in(file.name, &path, file.offsets),
                 Err(absence) => SymbolTable {
                     file: text_of_path(file.name).into_owned(),
                     replaced: absence != Absence::Missing,
@@ -167,12 +167,12 @@ impl Places {
 
     /// Returns the files with samples in the order of their names.
     fn sampled_files(&self) -> Vec<SampledFile<'_>> {
-        let files = self.spaces.numbers().zip(&self.files);
+        let files = self.spaces.file_numbers().zip(&self.files);
         let sampled_files = files.filter(|(_, offsets)| !offsets.is_empty());
         let mut files: Vec<_> = sampled_files
             .map(|(file, offsets)| SampledFile {
                 name: self.spaces.path(file),
-                program: self.programs.find(file, &self.spaces),
+                current_path: self.programs.find(file, &self.spaces),
                 build_id: self.spaces.build_id(file),
                 offsets,
             })
@@ -201,7 +201,7 @@ fn is_of_kernel(offsets: &AHashSet<u64>) -> bool {
 struct SampledFile<'a> {
     name: &'a Path,
     /// The path where the file is now.
-    program: Result<PathBuf, Absence>,
+    current_path: Result<PathBuf, Absence>,
     /// The build-id that the mappings of the file have.
     build_id: Option<&'a [u8]>,
     /// The sampled offsets.

@@ -171,15 +171,15 @@ pub(crate) fn with_lines<'a>(
 /// first, as perf does. Returns the number of these calls.
 pub(super) fn use_recorded_calls(sample: &mut Sample) -> usize {
     let calls = mem::take(&mut sample.branches);
-    let user = sample
+    let user_mark = sample
         .chain
         .iter()
         .position(|word| *word == PERF_CONTEXT_USER);
-    let Some(user) = user.filter(|_| !calls.is_empty()) else {
+    let Some(user_mark) = user_mark.filter(|_| !calls.is_empty()) else {
         return 0;
     };
-    sample.chain.truncate(user + 2);
-    sample.chain[user] = UNWOUND;
+    sample.chain.truncate(user_mark + 2);
+    sample.chain[user_mark] = UNWOUND;
     sample.chain.extend(calls.iter().map(|call| call.from));
     calls.len()
 }

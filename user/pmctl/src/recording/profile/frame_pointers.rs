@@ -62,13 +62,13 @@ impl SampleNames<'_> {
         let call = call_in_front_of(return_address);
         let caller = self.site(named.stamp.task.pid, call);
         // A word that is in no file is no return address: the register that led to it was not a frame pointer.
-        let is_address = caller.number().is_some();
+        let is_address = caller.file_number().is_some();
         // No call is in front of the first instruction of a function, unless another function ends there.
-        let is_begin = || {
+        let is_function_start = || {
             let returned_to = self.site(named.stamp.task.pid, return_address);
             returned_to.has_symbol() && returned_to.offset == 0
         };
-        let is_nameless = !caller.has_symbol() && !is_begin();
+        let is_nameless = !caller.has_symbol() && !is_function_start();
         let may_be_outermost = is_outermost(&caller) || is_in_c_library(&caller) || is_nameless;
         Some(!(is_address && may_be_outermost))
     }

@@ -91,9 +91,9 @@ fn folder_message(path: &Path) -> String {
 }
 
 /// Adds the build-ids of files on this machine to those of the recording, each file once: those of this machine win.
-fn add_build_ids(recorded: &mut Vec<BuildId>, here: Vec<BuildId>) {
+fn add_build_ids(recorded: &mut Vec<BuildId>, of_this_machine: Vec<BuildId>) {
     let mut files = AHashSet::new();
-    let ids = here.into_iter().chain(mem::take(recorded));
+    let ids = of_this_machine.into_iter().chain(mem::take(recorded));
     recorded.extend(ids.filter(|id| files.insert(id.file.clone())));
 }
 
@@ -132,14 +132,14 @@ fn visit_samples(
 ) -> Result<()> {
     let mut names = SampleNames::new(recording);
     let programs = RecordedFiles::of(recording);
-    let has_calls = recording.has_calls();
+    let has_call_stack = recording.has_call_stack();
     for record in recording.records.iter() {
         let mut record = record?;
         let Body::Sample(sample) = &mut record.body else {
             names.apply(&record);
             continue;
         };
-        if has_calls {
+        if has_call_stack {
             let calls = chain::use_recorded_calls(sample);
             if let Some(unwinder) = &mut unwinder {
                 unwinder.count_calls(calls);
@@ -157,7 +157,7 @@ fn visit_samples(
         if let (Some(user_stack), Some(unwinder)) = (host_stack, &mut unwinder) {
             unwinder.append(process, sample.ip, user_stack, &mut sample.chain);
         }
-        let has_frame_pointers = !has_calls && sample.user_stack.is_none();
+        let has_frame_pointers = !has_call_stack && sample.user_stack.is_none();
         let named = NamedSample {
             stamp: record.stamp,
             sample,

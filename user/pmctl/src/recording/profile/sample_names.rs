@@ -41,11 +41,11 @@ const GUEST: &str = "[guest]";
 impl Site<'_> {
     /// Returns a key that identifies the function: its file and its offset in the file.
     pub(crate) fn function(&self) -> (Option<FileNumber>, Option<u64>) {
-        (self.number(), self.symbol.map(|symbol| symbol.start))
+        (self.file_number(), self.symbol.map(|symbol| symbol.start))
     }
 
     /// Returns the number of the file.
-    pub(crate) fn number(&self) -> Option<FileNumber> {
+    pub(crate) fn file_number(&self) -> Option<FileNumber> {
         self.file.map(|(number, _)| number)
     }
 
@@ -60,7 +60,7 @@ impl Site<'_> {
     }
 
     /// Returns the offset of the address in the file.
-    pub(crate) fn place(&self) -> u64 {
+    pub(crate) fn file_offset(&self) -> u64 {
         self.symbol
             .map_or(0, |symbol| symbol.start)
             .wrapping_add(self.offset)
@@ -129,7 +129,9 @@ impl<'a> SampleNames<'a> {
                 self.ended_tasks.push_back(*task);
                 if self.ended_tasks.len() > MAX_ENDED_TASKS {
                     let oldest = self.ended_tasks.pop_front();
-                    oldest.into_iter().for_each(|task| self.spaces.end(task));
+                    oldest
+                        .into_iter()
+                        .for_each(|task| self.spaces.remove_task(task));
                 }
             }
             // A new task of the same number, or a thread that has executed a program and takes its leader's number.
@@ -145,8 +147,8 @@ impl<'a> SampleNames<'a> {
     }
 
     /// Returns the number of a task's name; `None` if it is not known.
-    pub(crate) fn name(&self, task: Task) -> Option<NameNumber> {
-        self.spaces.name(task)
+    pub(crate) fn name_number(&self, task: Task) -> Option<NameNumber> {
+        self.spaces.name_number(task)
     }
 
     /// Returns the name of a task.
@@ -216,7 +218,7 @@ impl<'a> SampleNames<'a> {
 
     /// Returns whether functions of the file may have no names.
     fn may_lack_names(&self, site: &Site<'_>) -> bool {
-        let table = site.number().and_then(|file| self.files[file.index()]);
+        let table = site.file_number().and_then(|file| self.files[file.index()]);
         table.is_none_or(|table| table.partial)
     }
 

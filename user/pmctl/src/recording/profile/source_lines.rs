@@ -33,7 +33,7 @@ impl<'a> SourceLines<'a> {
         let Some((number, path)) = file else {
             return UNKNOWN_LEVEL.into();
         };
-        let offset = site.place().wrapping_sub(u64::from(is_return));
+        let offset = site.file_offset().wrapping_sub(u64::from(is_return));
         let version = self.recording.version(path);
         self.lines.at((number.number(), path), version, offset)
     }
@@ -46,16 +46,16 @@ impl<'a> SourceLines<'a> {
     /// Writes the reasons why files have no lines.
     pub(crate) fn write_warnings(&self, colors: Colors, output: &mut impl Write) -> io::Result<()> {
         const MAX_WARNINGS: usize = 5;
-        let mark = colors.warning;
+        let style = colors.warning;
         let warnings = self.warnings();
         for warning in warnings.iter().take(MAX_WARNINGS) {
-            writeln!(output, "{mark}NO LINES{mark:#}: {}.", printable(warning))?;
+            writeln!(output, "{style}NO LINES{style:#}: {}.", printable(warning))?;
         }
         match warnings.len().saturating_sub(MAX_WARNINGS) {
             0 => Ok(()),
             more => writeln!(
                 output,
-                "{mark}NO LINES{mark:#}: {}.",
+                "{style}NO LINES{style:#}: {}.",
                 count(more as u64, "more file")
             ),
         }

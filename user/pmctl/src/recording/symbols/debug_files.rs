@@ -44,7 +44,10 @@ impl DebugFiles {
     pub(crate) fn find(&self, path: &Path, elf: &Elf) -> Option<PathBuf> {
         let id = elf.build_id.as_deref()?;
         let paths_by_debug_link = self.paths_by_debug_link(path, elf);
-        let candidates = self.by_build_id(id).into_iter().chain(paths_by_debug_link);
+        let candidates = self
+            .debug_paths_by_build_id(id)
+            .into_iter()
+            .chain(paths_by_debug_link);
         first_with_build_id(candidates, id)
     }
 
@@ -59,7 +62,7 @@ impl DebugFiles {
     }
 
     /// Returns the paths at which copies of the program or library with this build-id may be.
-    pub(crate) fn programs(&self, id: &[u8]) -> Vec<PathBuf> {
+    pub(crate) fn program_paths(&self, id: &[u8]) -> Vec<PathBuf> {
         let id = hexadecimal(id);
         let Some((folder, name)) = id.split_at_checked(2) else {
             return Vec::new();
@@ -77,7 +80,7 @@ impl DebugFiles {
     }
 
     /// Returns the paths at which the debug file with this build-id may be.
-    fn by_build_id(&self, id: &[u8]) -> Vec<PathBuf> {
+    fn debug_paths_by_build_id(&self, id: &[u8]) -> Vec<PathBuf> {
         let id = hexadecimal(id);
         let Some((folder, name)) = id.split_at_checked(2) else {
             return Vec::new();

@@ -21,7 +21,7 @@ use crate::system::files;
 const MAX_MAP_SIZE: u64 = 1 << 26;
 
 /// Returns the path of a process's map of functions, which also stands for its anonymous memory in symbol tables.
-pub(crate) fn map_of(pid: u32) -> PathBuf {
+pub(crate) fn map_path(pid: u32) -> PathBuf {
     format!("/tmp/perf-{pid}.map").into()
 }
 
@@ -55,7 +55,7 @@ impl JitFunctions {
             .map(|process| process.uid());
         let inner_pid = pid_in_namespace(pid).unwrap_or(pid);
         let inner_path = format!("/proc/{pid}/root/tmp/perf-{inner_pid}.map");
-        let bytes = [PathBuf::from(inner_path), map_of(pid)]
+        let bytes = [PathBuf::from(inner_path), map_path(pid)]
             .iter()
             .find_map(|path| read_trusted(path, owner, begin))?;
         Some(Self::parse(&String::from_utf8_lossy(&bytes), addresses))
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_process_is_known_by_its_maps_path() {
-        assert_eq!(process_of(&map_of(42)), Some(42));
+        assert_eq!(process_of(&map_path(42)), Some(42));
         for other in ["/tmp/perf-x.map", "/tmp/perf-42", "/var/tmp/perf-42.map"] {
             assert_eq!(process_of(Path::new(other)), None, "{other}");
         }
@@ -219,7 +219,7 @@ mod tests {
         fn new() -> Self {
             let mut sleep = std::process::Command::new("sleep");
             let child = sleep.arg("60").spawn().expect("there is one");
-            let path = map_of(child.id());
+            let path = map_path(child.id());
             fs::write(&path, "1000 10 f\n").expect("it can be written");
             Self(child, path)
         }

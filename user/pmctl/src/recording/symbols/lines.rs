@@ -16,7 +16,7 @@ use object::ReadCache;
 
 use super::demangle::demangle;
 use super::elf::SplitDebug;
-use super::sections::{content, oversized_section};
+use super::sections::{oversized_section, section_content};
 use super::{DebugFiles, Elf, LocatedFile};
 use crate::recording::perfdata::FileVersion;
 use crate::system::files;
@@ -130,10 +130,10 @@ impl Lines {
     /// Finds the debug information of a file.
     fn find(&self, file: &Path, version: FileVersion<'_>) -> Result<DebugProgram, String> {
         let name = file.display();
-        let none = "its source lines and inlined functions are not shown";
+        let not_shown = "its source lines and inlined functions are not shown";
         let located_file = self.debug_files.locate(file, version);
         let LocatedFile { path, elf } = located_file
-            .map_err(|absence| format!("{}: {none}", absence.reason(&name.to_string())))?;
+            .map_err(|absence| format!("{}: {not_shown}", absence.reason(&name.to_string())))?;
         let path = if elf.has_lines {
             Some(path)
         } else {
@@ -143,14 +143,17 @@ impl Lines {
             .as_deref()
             .and_then(|path| self.debug_files.irregular_companion(path))
         {
-            return Err(format!("{} is not a regular file: {none}", other.display()));
+            return Err(format!(
+                "{} is not a regular file: {not_shown}",
+                other.display()
+            ));
         }
         if let Some(section) = path
             .as_deref()
             .and_then(|path| oversized_section(path, true))
         {
             return Err(format!(
-                "{name}: section {section} unpacks to more than pmctl reads: {none}"
+                "{name}: section {section} unpacks to more than pmctl reads: {not_shown}"
             ));
         }
         match path {
@@ -245,8 +248,8 @@ fn is_split(path: &Path) -> bool {
         return false;
     };
     let (Some(units), Some(abbreviations)) = (
-        content(&file, ".debug_info"),
-        content(&file, ".debug_abbrev"),
+        section_content(&file, ".debug_info"),
+        section_content(&file, ".debug_abbrev"),
     ) else {
         return false;
     };

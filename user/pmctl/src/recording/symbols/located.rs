@@ -73,13 +73,13 @@ impl DebugFiles {
             let path = path.to_owned();
             return Ok(LocatedFile { path, elf });
         }
-        let copy = version.build_id.and_then(|id| self.copy(id));
+        let copy = version.build_id.and_then(|id| self.find_copy(id));
         copy.ok_or(absence)
     }
 
     /// Returns the copy of the program or library with this build-id that perf or debuginfod keeps.
-    pub(crate) fn copy(&self, id: &[u8]) -> Option<LocatedFile> {
-        let copies = self.programs(id).into_iter();
+    pub(crate) fn find_copy(&self, id: &[u8]) -> Option<LocatedFile> {
+        let copies = self.program_paths(id).into_iter();
         let mut copies = copies.filter_map(|path| {
             let elf = Elf::read_version(&path, id)?;
             Some(LocatedFile { path, elf })

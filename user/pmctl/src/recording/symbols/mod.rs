@@ -22,7 +22,7 @@ pub(crate) use elf::Elf;
 pub(crate) use lines::{Level, Lines, SourceLine, Text};
 pub(crate) use located::{Absence, LocatedFile};
 pub(crate) use names::SymbolFinder;
-pub(crate) use sections::content;
+pub(crate) use sections::section_content;
 pub(crate) use targets::Targets;
 
 #[cfg(test)]

@@ -6,9 +6,9 @@
 //! becomes part of the name of its entity, in characters that `cpp_demangle` accepts.
 
 /// The placeholder for `@` between an entity and its module.
-const OF_MODULE: &str = "$module$";
+const MODULE_PLACEHOLDER: &str = "$module$";
 /// The placeholder for `:` between a module and its partition.
-const PARTITION: &str = "$partition$";
+const PARTITION_PLACEHOLDER: &str = "$partition$";
 /// Prefixes of the name of an entity: those of tables, of guards, and of entities in a function.
 const PREFIXES: [&str; 7] = ["_ZTV", "_ZTT", "_ZTI", "_ZTS", "_ZGV", "_ZZ", "_Z"];
 
@@ -32,14 +32,15 @@ impl ModulelessName {
                 text = text.replace(&long, &short);
             }
         }
-        text.replace(OF_MODULE, "@").replace(PARTITION, ":")
+        text.replace(MODULE_PLACEHOLDER, "@")
+            .replace(PARTITION_PLACEHOLDER, ":")
     }
 }
 
 /// Returns the module whose initializer has this name.
 pub(super) fn initialized_module(name: &str) -> Option<String> {
     let (module, rest) = take_module(name.strip_prefix("_ZGI")?);
-    (rest.is_empty() && !module.is_empty()).then(|| module.replace(PARTITION, ":"))
+    (rest.is_empty() && !module.is_empty()).then(|| module.replace(PARTITION_PLACEHOLDER, ":"))
 }
 
 /// Makes modules part of the names of their entities. Returns `None` if the name has no module, or if it refers back to
@@ -70,7 +71,7 @@ pub(super) fn without_modules(name: &str) -> Option<ModulelessName> {
         has_module |= !module.is_empty();
         let module = match &module[..] {
             "" => String::new(),
-            module => format!("{OF_MODULE}{module}"),
+            module => format!("{MODULE_PLACEHOLDER}{module}"),
         };
         mangled += &format!("{}{entity}{module}", entity.len() + module.len());
         last = (entity.to_owned(), module);
@@ -88,7 +89,7 @@ fn take_module(text: &str) -> (String, &str) {
     let (mut module, mut rest) = (String::new(), text);
     while let Some(after) = rest.strip_prefix('W') {
         let (separator, after) = match after.strip_prefix('P') {
-            Some(after) => (PARTITION, after),
+            Some(after) => (PARTITION_PLACEHOLDER, after),
             None if module.is_empty() => ("", after),
             None => (".", after),
         };

@@ -40,7 +40,7 @@ impl SymbolFinder {
     }
 
     /// Keeps the kernel's symbols in memory, for callers with several lookups.
-    pub(crate) fn with_kernel_kept(self) -> Self {
+    pub(crate) fn with_kernel_cache(self) -> Self {
         Self {
             kernel_symbols: Some(RefCell::default()),
             ..self
@@ -97,9 +97,9 @@ impl SymbolFinder {
                 .collect();
             // A debug file has the names of all functions, a program without a symbol table those of exported functions.
             let mut named_functions =
-                self.of_file(debug_file.as_deref().unwrap_or(path), &addresses);
+                self.functions_of_file(debug_file.as_deref().unwrap_or(path), &addresses);
             if debug_file.is_some() {
-                let exported_functions = self.of_file(path, &addresses);
+                let exported_functions = self.functions_of_file(path, &addresses);
                 for (function, exported) in named_functions.iter_mut().zip(exported_functions) {
                     *function = function.take().or(exported);
                 }
@@ -146,7 +146,7 @@ impl SymbolFinder {
     }
 
     /// Returns the functions of a file at these addresses.
-    fn of_file(&self, file: &Path, addresses: &[Addr]) -> Vec<Option<FoundFunction>> {
+    fn functions_of_file(&self, file: &Path, addresses: &[Addr]) -> Vec<Option<FoundFunction>> {
         if oversized_section(file, false).is_some() {
             return vec![None; addresses.len()];
         }

@@ -21,7 +21,7 @@ const MAX_RATIO: u64 = 100;
 pub(super) const MINI_DEBUG: &str = ".gnu_debugdata";
 
 /// Returns the bytes of a section, unpacked; `None` if the section is missing, empty, or larger than [`MAX_SECTION_SIZE`].
-pub(crate) fn content<'a, R: ReadRef<'a>>(
+pub(crate) fn section_content<'a, R: ReadRef<'a>>(
     file: &object::File<'a, R>,
     name: &str,
 ) -> Option<Vec<u8>> {
@@ -106,7 +106,7 @@ mod tests {
             let mut program = fs::read(at("a.o")).expect("it was compiled");
             let length = |program: &[u8]| {
                 let file = object::File::parse(program).expect("it is well formed");
-                content(&file, ".debug_frame").map(|bytes| bytes.len())
+                section_content(&file, ".debug_frame").map(|bytes| bytes.len())
             };
             assert_eq!(length(&program), Some(65536), "{kind}");
             // The header before the compressed bytes has a type, a reserved word, and the size.

@@ -98,7 +98,7 @@ impl Drop for Generator {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
-        let _ = fs::remove_file(jit::map_of(self.process.id()));
+        let _ = fs::remove_file(jit::map_path(self.process.id()));
     }
 }
 

@@ -14,7 +14,7 @@
 /* The end of the written stack, above all frames. */
 static char *end;
 
-#define ALONE __attribute__((noinline, noclone))
+#define NOT_INLINED __attribute__((noinline, noclone))
 
 static void on_trap(int number, siginfo_t *info, void *context)
 {
@@ -49,7 +49,7 @@ __asm__(".text\n.globl first\n.type first, @function\n"
 	".globl jump\n.type jump, @function\n"
 	"jump: .cfi_startproc\njmp first\n.cfi_endproc\n.size jump, .-jump\n");
 
-static ALONE long leaf(long n)
+static NOT_INLINED long leaf(long n)
 {
 #ifdef ENDLESS
 	/* DW_CFA_val_expression, of rip: DW_OP_breg16 0. The caller of this function is itself. */
@@ -65,7 +65,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 	exit(1);
 }
 
-static ALONE long aligned(long n)
+static NOT_INLINED long aligned(long n)
 {
 	long words[8] __attribute__((aligned(64)));
 	char *more = alloca(n + 100);
@@ -76,7 +76,7 @@ static ALONE long aligned(long n)
 	return words[0] + more[n];
 }
 
-static ALONE long recurse(long n)
+static NOT_INLINED long recurse(long n)
 {
 	long result = n == 1 ? aligned(n) : recurse(n - 1);
 
@@ -84,7 +84,7 @@ static ALONE long recurse(long n)
 	return result + n;
 }
 
-ALONE long middle(long n)
+NOT_INLINED long middle(long n)
 {
 	return recurse(n) * 2;
 }

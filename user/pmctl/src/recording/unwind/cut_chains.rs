@@ -42,7 +42,7 @@ pub(crate) struct CutChains {
     /// Number of incomplete chains among them, by reason.
     reasons: AHashMap<CutReason, u64>,
     /// Bytes of the largest recorded stack.
-    size: u64,
+    max_stack_size: u64,
     /// Number of call chains of programs by frame pointers.
     by_frame_pointers: u64,
     /// Number of call chains by frame pointers that end early.
@@ -53,7 +53,7 @@ impl CutChains {
     /// Counts a chain. `reason` is the reason why it is incomplete, and `size` is that of its stack in bytes.
     pub(super) fn add(&mut self, reason: Option<CutReason>, size: u64) {
         self.all += 1;
-        self.size = self.size.max(size);
+        self.max_stack_size = self.max_stack_size.max(size);
         if let Some(reason) = reason {
             *self.reasons.entry(reason).or_default() += 1;
         }
@@ -69,8 +69,9 @@ impl CutChains {
     /// at its first instruction.
     fn lacks_frame_pointers(&self) -> bool {
         /// The smallest number of chains that allows a statement about the programs.
-        const ENOUGH: u64 = 10;
-        self.by_frame_pointers >= ENOUGH && self.without_frame_pointers > self.by_frame_pointers / 2
+        const MIN_CHAINS: u64 = 10;
+        self.by_frame_pointers >= MIN_CHAINS
+            && self.without_frame_pointers > self.by_frame_pointers / 2
     }
 
     /// Returns the number of chains, and of incomplete ones among them.
@@ -82,14 +83,14 @@ impl CutChains {
     /// Writes how many chains are incomplete, why, and what to do about it.
     pub(crate) fn write(&self, colors: Colors, output: &mut impl Write) -> io::Result<()> {
         const MAX_REASONS: usize = 5;
-        let mark = colors.warning;
+        let style = colors.warning;
         let mut reasons: Vec<_> = self.reasons.iter().collect();
         reasons.sort_unstable_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
         let all = count(self.all, "call chain");
         for (reason, cut) in reasons.iter().take(MAX_REASONS) {
             writeln!(
                 output,
-                "{mark}CUT{mark:#}: {} of {all}: {}.",
+                "{style}CUT{style:#}: {} of {all}: {}.",
                 thousands(**cut),
                 self.in_words(reason)
             )?;
@@ -98,14 +99,14 @@ impl CutChains {
         if rest > 0 {
             writeln!(
                 output,
-                "{mark}CUT{mark:#}: {} of {all}, for other reasons.",
+                "{style}CUT{style:#}: {} of {all}, for other reasons.",
                 thousands(rest)
             )?;
         }
         if self.lacks_frame_pointers() {
             writeln!(
                 output,
-                "{mark}CUT{mark:#}: {} of {} of programs end early, since functions of the programs or of libraries have no frame \
+                "{style}CUT{style:#}: {} of {} of programs end early, since functions of the programs or of libraries have no frame \
                  pointers; `pmctl record --call-graph=dwarf`, or `=lbr` where the processor can, finds the callers.",
                 thousands(self.without_frame_pointers),
                 count(self.by_frame_pointers, "call chain")
@@ -119,12 +120,12 @@ impl CutChains {
         /// Bytes from which on a stack counts as the longest possible: a sample has other parts, too.
         const MAX_STACK_BYTES: u64 = UserStack::MAX_SIZE as u64 - 2048;
         match reason {
-            CutReason::TooLong if self.size < MAX_STACK_BYTES => {
-                let larger_size = (self.size * 4).min(UserStack::MAX_SIZE.into());
+            CutReason::TooLong if self.max_stack_size < MAX_STACK_BYTES => {
+                let larger_size = (self.max_stack_size * 4).min(UserStack::MAX_SIZE.into());
                 format!(
                     "the stack is longer than the {} bytes of it that were recorded; \
                      `pmctl record --call-graph=dwarf,{larger_size}` records more",
-                    self.size
+                    self.max_stack_size
                 )
             }
             CutReason::TooLong => {

@@ -74,7 +74,7 @@ pub(crate) fn vdso(id: Option<&[u8]>, debug_files: &DebugFiles) -> Result<PathBu
     if is_own {
         return Ok(VDSO.into());
     }
-    let copy = id.and_then(|id| debug_files.copy(id));
+    let copy = id.and_then(|id| debug_files.find_copy(id));
     copy.map(|copy| copy.path).ok_or(Absence::Replaced)
 }
 

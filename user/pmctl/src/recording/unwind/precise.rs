@@ -17,7 +17,7 @@ struct Position {
 impl Unwinder {
     /// Returns the number of addresses at the beginning of `chain` that stand for the sampled instruction, whose address is
     /// `ip`. The others are its callers. `chain` was unwound from the registers of a precise sample.
-    pub(super) fn sampled_part(
+    pub(super) fn sampled_address_count(
         &mut self,
         process: UnwoundProcess<'_>,
         ip: u64,
@@ -37,7 +37,7 @@ impl Unwinder {
                 }
             }
             Mnemonic::Ret => {
-                self.make_caller(process, current);
+                self.turn_into_call_address(process, current);
                 return 0;
             }
             Mnemonic::Jmp => return 1,
@@ -60,12 +60,12 @@ impl Unwinder {
         if position.is_some_and(|at| at.is_at_start) {
             return 1;
         }
-        self.make_caller(process, current);
+        self.turn_into_call_address(process, current);
         0
     }
 
     /// Changes a return address to the address of its call, which chains have for all callers.
-    fn make_caller(&mut self, process: UnwoundProcess<'_>, address: &mut u64) {
+    fn turn_into_call_address(&mut self, process: UnwoundProcess<'_>, address: &mut u64) {
         let step = self.step(process, *address);
         // The code that returns from a signal handler has not called it.
         if !step.is_ok_and(|(step, _)| step.is_signal) {

@@ -14,7 +14,7 @@ use gimli::{
 use object::{Object, ObjectSection, ReadCache, ReadRef};
 
 use super::step::{Expressions, Step};
-use crate::recording::symbols::{DebugFiles, Elf, content};
+use crate::recording::symbols::{DebugFiles, Elf, section_content};
 use crate::system::files::open;
 
 /// The largest number of bytes of an instruction (Intel SDM, volume 2A, section 2.3.11).
@@ -162,14 +162,14 @@ impl Expressions for UnwindTables {
 
 impl TableSection {
     fn eh_frame<'a, R: ReadRef<'a>>(file: &object::File<'a, R>) -> Option<Self> {
-        let bytes = content(file, ".eh_frame")?;
+        let bytes = section_content(file, ".eh_frame")?;
         let address_of = |name| file.section_by_name(name).map_or(0, |s| s.address());
         let bases = BaseAddresses::default()
             .set_eh_frame(address_of(".eh_frame"))
             .set_eh_frame_hdr(address_of(".eh_frame_hdr"))
             .set_text(address_of(".text"))
             .set_got(address_of(".got"));
-        let header = content(file, ".eh_frame_hdr").filter(|header| {
+        let header = section_content(file, ".eh_frame_hdr").filter(|header| {
             let header_table = EhFrameHdr::new(header, LittleEndian).parse(&bases, ADDRESS_SIZE);
             header_table.is_ok_and(|header| header.table().is_some())
         });
@@ -186,7 +186,7 @@ impl TableSection {
     }
 
     fn debug_frame<'a, R: ReadRef<'a>>(file: &object::File<'a, R>) -> Option<Self> {
-        let bytes = content(file, ".debug_frame")?;
+        let bytes = section_content(file, ".debug_frame")?;
         let bases = BaseAddresses::default();
         Some(Self {
             index: TableIndex::Sorted(entries_by_address(&debug_frame(&bytes), &bases)),

@@ -90,8 +90,9 @@ impl Unwinder {
         self.cut_chains
             .add(result.err(), user_stack.requested_bytes);
         if chain[start] != ip && !is_kernel_address(ip) {
-            let sampled_part = self.sampled_part(process, ip, &mut chain[start..]);
-            chain.splice(start..start + sampled_part, [ip]);
+            let sampled_address_count =
+                self.sampled_address_count(process, ip, &mut chain[start..]);
+            chain.splice(start..start + sampled_address_count, [ip]);
         }
     }
 

@@ -19,7 +19,7 @@ pub(super) fn with_callers(builder: Builder, graph: CallGraph) -> Builder {
         CallGraph::FramePointers(Callers::Kernel) => builder.no_user_callchain(),
         // The program's part of the chain is unwound from its stack.
         CallGraph::Dwarf { stack, kernel } => with_kernel_part(builder, kernel)
-            .user_stack(stack, UserStack::MASK)
+            .user_stack(stack, UserStack::REGISTER_MASK)
             .no_user_callchain(),
         CallGraph::LastBranches(kernel) => with_kernel_part(builder, kernel),
     }

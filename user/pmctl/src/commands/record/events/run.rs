@@ -66,7 +66,7 @@ pub(super) fn record_until_end(
         if options.overwrite && stream.check_size() {
             break;
         }
-        if !watch.has_command() && tasks.are_selected() && !procfs::is_one_alive(tasks.tids()) {
+        if !watch.has_command() && tasks.are_selected() && !procfs::is_any_alive(tasks.tids()) {
             break;
         }
         // The size of a ring that is overwritten shows no progress.
