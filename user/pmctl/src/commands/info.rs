@@ -16,7 +16,7 @@ use crate::events::decode;
 use crate::system::core_kinds;
 use crate::system::hypervisor::Hypervisor;
 use crate::system::machine::Machine;
-use crate::system::pmu::{architecture, unused_counters_reason};
+use crate::system::pmu::{architecture_name, unused_counters_reason};
 use crate::system::precise;
 use crate::system::processes;
 use crate::system::table::{Align, Table};
@@ -67,7 +67,7 @@ fn machine_facts(
     match pmu.capabilities() {
         Err(reason) => rows.push(("PMU", format!("none: {}", reason.reason()))),
         Ok(capabilities) => {
-            rows.push(("PMU", architecture(capabilities)));
+            rows.push(("PMU", architecture_name(capabilities)));
             let general = count(capabilities.general, "counter");
             let width = capabilities.general_width;
             rows.push(("general", format!("{general} of {width} bits, PMC0 and up")));
@@ -157,7 +157,7 @@ fn precise_samples(
     pmu: &Pmu,
     device: Option<&Result<Device, perfmon::Error>>,
 ) -> String {
-    if let Some(reason) = precise::reason_for_none(machine.cpuid(), pmu) {
+    if let Some(reason) = precise::missing_reason(machine.cpuid(), pmu) {
         return format!("none: {reason}");
     }
     match device.map(|device| device.as_ref().map(precise::supported_by)) {

@@ -93,7 +93,7 @@ fn programs_in_words(pids: &BTreeSet<u32>) -> String {
 
 /// Returns two texts for an error of counters in use: the owners, which may be empty, and advice. Returns `None` for other
 /// errors, and if the advice of the library is the right one.
-pub(super) fn use_and_advice(error: &Error) -> Option<(String, String)> {
+pub(super) fn owners_and_advice(error: &Error) -> Option<(String, String)> {
     match (&error.attempt, &error.cause) {
         (Attempt::OpenEvent(_, target), Cause::NoFreeCounter(owners)) => {
             let free_note = if has_free_counter(owners) {
@@ -104,14 +104,14 @@ pub(super) fn use_and_advice(error: &Error) -> Option<(String, String)> {
             let advice = advice(owners, target.is_of_tasks(), free_note)?;
             Some((String::new(), advice))
         }
-        (_, Cause::HardwareBusy) => hardware_use_and_advice(),
+        (_, Cause::HardwareBusy) => hardware_owners_and_advice(),
         _ => None,
     }
 }
 
 /// Returns the owners and advice for a session or a trace whose counters are in use; `None` if perf has some of them, or no
 /// owner is known.
-fn hardware_use_and_advice() -> Option<(String, String)> {
+fn hardware_owners_and_advice() -> Option<(String, String)> {
     const WAIT_FOR_OTHERS: &str =
         "Count fewer events at once, or wait until the others have ended.";
     let owners = Device::open().ok()?.owners();
@@ -125,12 +125,12 @@ fn hardware_use_and_advice() -> Option<(String, String)> {
 /// Returns advice if this measurement may have some of the counters; `None` if others have them all.
 fn advice(owners: &Owners, is_of_tasks: bool, free_note: &str) -> Option<String> {
     let own_pid = process::id();
-    let owners_seen = owners.0.iter().map(|(_, owner)| (owner.kind, owner.pid));
-    OwnerCounts::new(owners_seen, (own_pid, is_of_tasks)).advice(free_note)
+    let kinds_and_pids = owners.0.iter().map(|(_, owner)| (owner.kind, owner.pid));
+    OwnerCounts::new(kinds_and_pids, (own_pid, is_of_tasks)).advice(free_note)
 }
 
 /// Returns whether another program than this one has one of the counters.
-pub(crate) fn are_of_others(owners: &Owners) -> bool {
+pub(crate) fn has_other_owner(owners: &Owners) -> bool {
     let mut owners = owners.0.iter();
     owners.any(|(_, owner)| owner.pid != Some(process::id()))
 }

@@ -79,7 +79,8 @@ impl Command {
         Self { streams, ..self }
     }
 
-    /// Lets the forked process call a function before it executes the command. [`Waiting::preparation_result`] returns the result.
+    /// Lets the forked process call a function before it executes the command. [`WaitingCommand::preparation_result`] returns
+    /// the result.
     pub(crate) fn with_preparation(self, preparation: ChildStep) -> Self {
         Self {
             preparation: Some(preparation),
@@ -151,7 +152,7 @@ impl fmt::Display for CannotRun {
 impl std::error::Error for CannotRun {}
 
 /// A forked process that waits for [`release`](Self::release) to execute the command.
-pub(crate) struct Waiting<'a> {
+pub(crate) struct WaitingCommand<'a> {
     command: &'a Command,
     pid: Pid,
     gate: Gate,
@@ -182,13 +183,15 @@ impl Ending {
     pub(crate) fn in_words(self) -> Option<String> {
         match self {
             Self::Exit(_) | Self::Killed(libc::SIGINT) => None,
-            Self::Killed(signal) => Some(format!("the command was killed by {}", name_of(signal))),
+            Self::Killed(signal) => {
+                Some(format!("the command was killed by {}", signal_name(signal)))
+            }
         }
     }
 }
 
 /// Returns the name of a signal. For real-time signals, whose names depend on the C library, it is like `signal 40`.
-pub(crate) fn name_of(signal: i32) -> String {
+pub(crate) fn signal_name(signal: i32) -> String {
     Signal::try_from(signal).map_or_else(
         |_| format!("signal {signal}"),
         |signal| signal.as_str().to_owned(),
@@ -216,7 +219,7 @@ pub(crate) fn reap(child: Option<Pid>, options: i32) -> Result<Option<(Pid, Endi
     }
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingCommand<'a> {
     /// Forks a process that will execute the command, with the signal mask `mask`. When this returns, the process has
     /// prepared everything and waits.
     pub(crate) fn fork(command: &'a Command, mask: &SigSet) -> Result<Self> {
@@ -271,14 +274,14 @@ impl<'a> Waiting<'a> {
     ///
     /// # Errors
     /// [`CannotRun`], after the process has ended.
-    pub(crate) fn release(mut self) -> Result<Running> {
+    pub(crate) fn release(mut self) -> Result<RunningCommand> {
         self.gate
             .open()
             .context("the forked process died before it executed the command")?;
         let mut errno = [0; 4];
         // A successful exec closes the other end without a report.
         if self.report.read(&mut errno)? < errno.len() {
-            return Ok(Running {
+            return Ok(RunningCommand {
                 pid: self.pid,
                 _kept: (self.gate, self.report),
             });
@@ -348,13 +351,13 @@ impl ChildGate {
 
 /// A running command.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningCommand {
     pid: Pid,
     /// Kept until the process is dropped, since freeing takes a varying number of instructions, which may be counted.
     _kept: (Gate, File),
 }
 
-impl Running {
+impl RunningCommand {
     /// Returns the ending of the command; `None` if it still runs.
     pub(crate) fn ending(&self) -> Result<Option<Ending>> {
         let ended_child =
@@ -378,7 +381,7 @@ fn run_child(command: &Command, mask: &SigSet, gate: &mut ChildGate, mut report:
     // These steps come before the gate, since the number of instructions after it must not depend on the command.
     let pointers = command.arguments.iter().map(|argument| argument.as_ptr());
     let arguments: Vec<*const c_char> = pointers.chain([ptr::null()]).collect();
-    let setup = signals::restore_inherited()
+    let setup_result = signals::restore_inherited()
         .and_then(|()| files::restore_limit())
         .and_then(|()| redirect_streams(command.streams));
     if let Some(preparation) = command.preparation {
@@ -389,7 +392,7 @@ fn run_child(command: &Command, mask: &SigSet, gate: &mut ChildGate, mut report:
     if gate.pass().is_ok() {
         // A signal to the whole process group, as Ctrl-C sends it, may only now end this process: the parent takes that for
         // the end of the command.
-        let errno = match setup.and_then(|()| restore_mask(mask)) {
+        let errno = match setup_result.and_then(|()| restore_mask(mask)) {
             Ok(()) => {
                 // SAFETY: execvp(3) reads strings that end with a NUL: the path and the arguments are `CString`s of
                 // `command`, which is borrowed during the call. The array of pointers ends with a null pointer.

@@ -80,9 +80,9 @@ pub(crate) fn no_descriptor(attempt: &str) -> anyhow::Error {
 /// Returns the message about an error with advice; `None` if there is no advice.
 fn message_with_help(mut text: String, error: &perfmon::Error) -> Option<String> {
     if error.cause == Cause::AnotherWriter {
-        let users = processes::find_holders(&Machine::here(), |target| target == perfmon::PATH);
-        for user in users {
-            let _ = write!(text, "\n{user} has it open.");
+        let holders = processes::find_holders(&Machine::here(), |target| target == perfmon::PATH);
+        for holder in holders {
+            let _ = write!(text, "\n{holder} has it open.");
         }
     }
     if error.cause == Cause::NoSuchEvent {
@@ -99,7 +99,7 @@ fn message_with_help(mut text: String, error: &perfmon::Error) -> Option<String>
             );
         }
     }
-    if let Some((owners, advice)) = busy_counters::use_and_advice(error) {
+    if let Some((owners, advice)) = busy_counters::owners_and_advice(error) {
         return Some(format!("{text}{owners}\n{advice}"));
     }
     let help = error.cause.help()?;

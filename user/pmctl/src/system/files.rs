@@ -94,17 +94,17 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 
 /// Opens a file like [`open`], with more flags of open(2).
 pub(crate) fn open_with(path: &Path, flags: i32) -> io::Result<File> {
-    let is_file = |facts: fs::Metadata| {
+    let require_file = |facts: fs::Metadata| {
         let error = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
         facts.is_file().then_some(()).ok_or_else(error)
     };
     // The type is checked before opening, since opening a device may have effects, and again afterwards, since the name may
     // be that of another file by then.
-    is_file(fs::metadata(path)?)?;
+    require_file(fs::metadata(path)?)?;
     let mut options = File::options();
     let flags = flags | libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = options.read(true).custom_flags(flags).open(path)?;
-    is_file(file.metadata()?)?;
+    require_file(file.metadata()?)?;
     Ok(file)
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn of_machine(machine: &Machine) -> Pmu {
 }
 
 /// Returns the vendor's name of the kind of PMU that a processor has.
-pub(crate) fn architecture(capabilities: Capabilities) -> String {
+pub(crate) fn architecture_name(capabilities: Capabilities) -> String {
     match capabilities.architecture {
         Architecture::Intel => format!(
             "architectural performance monitoring, version {}",
@@ -36,15 +36,15 @@ pub(crate) fn architecture(capabilities: Capabilities) -> String {
 /// Returns the reason why the driver does not use all general counters; `None` if it can use all.
 pub(crate) fn unused_counters_reason(pmu: &Pmu) -> Option<&'static str> {
     /// The number of general counters with registers that the kernel can reserve.
-    const RESERVABLE: u8 = 8;
+    const RESERVABLE_COUNTERS: u8 = 8;
 
     if pmu.processor().is_counter_taken_for_tsx() {
         return Some("PMC3 and up are not used: TSX's microcode needs PMC3");
     }
     let capabilities = pmu.capabilities().ok()?;
-    let has_further =
-        capabilities.architecture == Architecture::Intel && capabilities.all_general > RESERVABLE;
-    has_further.then_some("PMC8 and up are not used: Linux can't reserve their registers")
+    let has_unreservable = capabilities.architecture == Architecture::Intel
+        && capabilities.all_general > RESERVABLE_COUNTERS;
+    has_unreservable.then_some("PMC8 and up are not used: Linux can't reserve their registers")
 }
 
 /// Returns a warning about events that QEMU's emulation accepts and does not count, so that their counts stay 0.

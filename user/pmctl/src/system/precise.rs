@@ -17,9 +17,9 @@ use crate::system::text::count;
 pub(crate) const NO_KNOWN_FORMAT: &str = "the driver has found no PEBS of formats 3 to 6 (from Skylake and Goldmont to Lunar Lake), which a hypervisor may leave out";
 
 /// The level of precision that all formats have.
-pub(crate) const ANY_FORMAT: u8 = 2;
+pub(crate) const ANY_FORMAT_PRECISION: u8 = 2;
 /// The level of precision that instructions have from format 4 on.
-const FROM_FORMAT_4: u8 = 3;
+const FORMAT_4_PRECISION: u8 = 3;
 /// A period that the driver accepts for all events.
 const PERIOD: u64 = 10_007;
 
@@ -33,7 +33,7 @@ pub(crate) struct PreciseSamples {
 
 /// Returns the reason why a machine has no precise samples; `None` if CPUID does not tell, since the format is in a
 /// register that programs can't read.
-pub(crate) fn reason_for_none(cpuid: &Leaves, pmu: &Pmu) -> Option<Cow<'static, str>> {
+pub(crate) fn missing_reason(cpuid: &Leaves, pmu: &Pmu) -> Option<Cow<'static, str>> {
     /// In EDX and ECX of leaf 1: there is a DS area, to which samples are written, and it has addresses of 64 bits.
     const DS: u32 = 1 << 21;
     const DTES64: u32 = 1 << 2;
@@ -101,19 +101,19 @@ fn find_supported(
     accepts: impl Fn(Builder) -> Result<bool, Error>,
 ) -> Result<Option<PreciseSamples>, Error> {
     let instructions = || Event::instructions().user();
-    if !accepts(instructions().period(PERIOD).precise(ANY_FORMAT))? {
+    if !accepts(instructions().period(PERIOD).precise(ANY_FORMAT_PRECISION))? {
         return Ok(None);
     }
     let each = instructions().period(PebsFormat::MERGED_PERIOD);
-    let format = if accepts(each.precise(ANY_FORMAT))? {
+    let format = if accepts(each.precise(ANY_FORMAT_PRECISION))? {
         PebsFormat::Merged
-    } else if accepts(instructions().period(PERIOD).precise(FROM_FORMAT_4))? {
+    } else if accepts(instructions().period(PERIOD).precise(FORMAT_4_PRECISION))? {
         PebsFormat::Four
     } else {
         PebsFormat::Three
     };
     let cycles = Event::cycles().user().period(PERIOD);
-    let has_cycles = accepts(cycles.precise(ANY_FORMAT))?;
+    let has_cycles = accepts(cycles.precise(ANY_FORMAT_PRECISION))?;
     Ok(Some(PreciseSamples { format, has_cycles }))
 }
 
@@ -157,17 +157,25 @@ mod tests {
         move |event| {
             let is = |other: &Builder| format!("{event:?}") == format!("{other:?}");
             let instructions = Event::instructions().user();
-            let cycles = Event::cycles().user().period(PERIOD).precise(ANY_FORMAT);
+            let cycles = Event::cycles()
+                .user()
+                .period(PERIOD)
+                .precise(ANY_FORMAT_PRECISION);
             let Some(format) = format else {
                 return Ok(false);
             };
             let is_adaptive = format != PebsFormat::Three;
             Ok(
-                if is(&cycles) || is(&instructions.clone().period(PERIOD).precise(FROM_FORMAT_4)) {
+                if is(&cycles)
+                    || is(&instructions
+                        .clone()
+                        .period(PERIOD)
+                        .precise(FORMAT_4_PRECISION))
+                {
                     is_adaptive
                 } else if is(&instructions
                     .period(PebsFormat::MERGED_PERIOD)
-                    .precise(ANY_FORMAT))
+                    .precise(ANY_FORMAT_PRECISION))
                 {
                     format == PebsFormat::Merged
                 } else {
@@ -207,7 +215,7 @@ mod tests {
         const HYPERVISOR: u32 = 1 << 31;
         let reason = |vendor, version, [ecx, edx]: [u32; 2]| {
             let cpuid = Leaves::recorded(&[vendor, (1, [version, 0, ecx, edx])]);
-            reason_for_none(&cpuid, &Pmu::from_cpuid(&cpuid))
+            missing_reason(&cpuid, &Pmu::from_cpuid(&cpuid))
         };
         let (skylake, haswell) = (0x0005_06e3, 0x0003_06c3);
         assert_eq!(reason(INTEL, skylake, STORE), None);

@@ -191,7 +191,7 @@ impl Colors {
     /// Returns the style of a number. Above the first of these limits the number is high, above the second very high.
     pub(crate) fn ratio(&self, value: f64, limits: Option<(f64, f64)>) -> Style {
         match limits {
-            Some((_, very)) if value > very => self.very_high,
+            Some((_, very_high)) if value > very_high => self.very_high,
             Some((high, _)) if value > high => self.warning,
             _ => Style::new(),
         }

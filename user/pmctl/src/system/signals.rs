@@ -170,7 +170,7 @@ impl BlockedSignals {
 }
 
 /// A signal whose inherited action pmctl replaces.
-struct Replaced {
+struct ReplacedSignal {
     signal: Signal,
     action: SigHandler,
     /// pmctl was started with the signal ignored. Otherwise it had the default action, as exec keeps no handler.
@@ -178,16 +178,16 @@ struct Replaced {
 }
 
 /// The signals whose actions pmctl replaces.
-static REPLACED: [Replaced; 2] = [
+static REPLACED_SIGNALS: [ReplacedSignal; 2] = [
     // A write beyond the limit of a file's size (`ulimit -f`) is to fail with EFBIG instead of killing pmctl.
-    Replaced {
+    ReplacedSignal {
         signal: Signal::SIGXFSZ,
         action: SigHandler::SigIgn,
         was_ignored: AtomicBool::new(false),
     },
     // While SIGCHLD is ignored, as by some daemons and by `trap "" CHLD`, the kernel reaps children itself and sends no
     // signal: the end of the command would not be noticed, and another process could get its PID.
-    Replaced {
+    ReplacedSignal {
         signal: Signal::SIGCHLD,
         action: SigHandler::SigDfl,
         was_ignored: AtomicBool::new(false),
@@ -196,7 +196,7 @@ static REPLACED: [Replaced; 2] = [
 
 /// Replaces the actions of signals that pmctl has inherited.
 pub(crate) fn replace_inherited() {
-    for replaced in &REPLACED {
+    for replaced in &REPLACED_SIGNALS {
         // SAFETY: A handler must be safe to run at any time. `action` is no handler: no code of this process runs.
         let previous = unsafe { signal(replaced.signal, replaced.action) };
         let was_ignored = matches!(previous, Ok(SigHandler::SigIgn));
@@ -209,7 +209,7 @@ pub(crate) fn replace_inherited() {
 pub(crate) fn restore_inherited() -> Result<(), Errno> {
     // SAFETY: A handler must be safe to run at any time. `SigDfl` is no handler: no code of this process runs.
     unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) }?;
-    for replaced in &REPLACED {
+    for replaced in &REPLACED_SIGNALS {
         let action = if replaced.was_ignored.load(Ordering::Relaxed) {
             SigHandler::SigIgn
         } else {

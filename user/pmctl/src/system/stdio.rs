@@ -63,7 +63,7 @@ pub(crate) fn require_error() -> Result<()> {
 ///
 /// # Errors
 /// EBADF if there is no such descriptor, or pmctl itself has opened it, which is recognized by the flag close-on-exec.
-pub(crate) fn inherited(number: u32) -> Result<File, Errno> {
+pub(crate) fn duplicate_inherited(number: u32) -> Result<File, Errno> {
     let descriptor = libc::c_int::try_from(number).map_err(|_| Errno::EBADF)?;
     if descriptor <= libc::STDERR_FILENO && is_closed(descriptor) {
         return Err(Errno::EBADF);

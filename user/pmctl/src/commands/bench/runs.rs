@@ -12,7 +12,7 @@ use perfmon_compare::document::BenchEntry;
 use crate::args::Bench;
 use crate::commands::stat::UNCOUNTED_PROGRAM_REASON;
 use crate::commands::stat::series::{Series, SingleRun};
-use crate::system::child::{self, CannotRun, Command, Ending, Streams, Waiting};
+use crate::system::child::{self, CannotRun, Command, Ending, Streams, WaitingCommand};
 use crate::system::exit::{Failed, Usage};
 use crate::system::signals::{BlockedSignals, Event};
 use crate::system::stdio::complain;
@@ -205,7 +205,7 @@ fn has_failed(ending: Ending) -> bool {
 fn ending_in_words(ending: Ending) -> String {
     match ending {
         Ending::Exit(code) => format!("ended with exit code {code}"),
-        Ending::Killed(signal) => format!("was killed by {}", child::name_of(signal)),
+        Ending::Killed(signal) => format!("was killed by {}", child::signal_name(signal)),
     }
 }
 
@@ -255,7 +255,7 @@ impl PrepareCommand {
 
     /// Runs the command. Returns whether a signal has asked for the end.
     fn run(&self, signals: &BlockedSignals) -> Result<bool> {
-        let running = Waiting::fork(&self.command, signals.previous_mask())?.release()?;
+        let running = WaitingCommand::fork(&self.command, signals.previous_mask())?.release()?;
         let mut is_stopped = false;
         let ending = loop {
             if let Event::End {

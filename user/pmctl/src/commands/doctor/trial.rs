@@ -108,7 +108,7 @@ impl Trials {
         let sampling_trial = take_samples(0).into();
         let supported_precise = device.as_ref().ok().map(precise::supported_by);
         let precise = match supported_precise {
-            Some(Ok(Some(_))) => take_samples(precise::ANY_FORMAT).into(),
+            Some(Ok(Some(_))) => take_samples(precise::ANY_FORMAT_PRECISION).into(),
             _ => Trial::NotTried,
         };
         let mappings = record_mappings().into();

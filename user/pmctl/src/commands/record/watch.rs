@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use super::progress::Progress;
 use crate::args::CommonOptions;
-use crate::system::child::{Ending, Running, Waiting};
+use crate::system::child::{Ending, RunningCommand, WaitingCommand};
 use crate::system::exit;
 use crate::system::signals::{BlockedSignals, Event};
 use crate::system::stdio::{HeldMessages, complain};
@@ -23,7 +23,7 @@ pub(super) struct Watch<'a> {
     begin: Instant,
     progress: Progress,
     /// The command; `None` without one.
-    running: Option<Running>,
+    running: Option<RunningCommand>,
     ending: Option<Ending>,
     /// Keeps messages off the terminal while the command runs; `None` without a command or a terminal.
     _held_messages: Option<HeldMessages>,
@@ -34,10 +34,10 @@ impl<'a> Watch<'a> {
     pub(super) fn new(
         options: &'a CommonOptions,
         begin: Instant,
-        (signals, waiting): (&'a BlockedSignals, Option<Waiting<'_>>),
+        (signals, waiting): (&'a BlockedSignals, Option<WaitingCommand<'_>>),
     ) -> Result<Self> {
         let held_messages = waiting.as_ref().and_then(|_| HeldMessages::on_terminal());
-        let running = waiting.map(Waiting::release).transpose()?;
+        let running = waiting.map(WaitingCommand::release).transpose()?;
         Ok(Self {
             options,
             signals,

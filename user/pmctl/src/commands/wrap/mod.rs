@@ -34,8 +34,8 @@ use perfmon::sys::{Access, Driver, EventCall, Node};
 use perfmon::{Device, Pmu};
 
 use crate::args::Wrap;
-use crate::system::busy_counters::are_of_others;
-use crate::system::child::{Command, Ending, Running, Waiting};
+use crate::system::busy_counters::has_other_owner;
+use crate::system::child::{Command, Ending, RunningCommand, WaitingCommand};
 use crate::system::exit;
 use crate::system::signals::{BlockedSignals, Event};
 use crate::system::stdio::complain;
@@ -58,7 +58,7 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
     let node = Node::open(Path::new(perfmon::PATH), Access::Read).context(perfmon::PATH)?;
 
     let signals = BlockedSignals::hold()?;
-    let mut waiting = Waiting::fork(&command, signals.previous_mask())?;
+    let mut waiting = WaitingCommand::fork(&command, signals.previous_mask())?;
     let listener = Arc::new(take_listener(&mut waiting)?);
     let mut calls = CallQueue::start(&listener)?;
     let running = waiting.release()?;
@@ -103,7 +103,7 @@ fn refuse_more_rights() -> Result<()> {
 }
 
 /// Takes the listener of the filter out of the forked process.
-fn take_listener(waiting: &mut Waiting<'_>) -> Result<Listener> {
+fn take_listener(waiting: &mut WaitingCommand<'_>) -> Result<Listener> {
     let number = waiting.preparation_result().map_err(|errno| match errno {
         Errno::EBUSY => anyhow::anyhow!(
             "another process intercepts the system calls of this program already: another `pmctl wrap`, or a \
@@ -155,7 +155,7 @@ impl CallServer<'_> {
         &mut self,
         calls: &mut CallQueue,
         signals: &BlockedSignals,
-        running: &Running,
+        running: &RunningCommand,
     ) -> Result<Ending> {
         let mut calls_are_over = false;
         loop {
@@ -314,7 +314,7 @@ impl CallServer<'_> {
         }
         if let Some(owners) = &self.owners {
             let events = crate::system::text::count(self.refused_events, "event");
-            let advice = busy_advice(self.allows_turns, are_of_others(owners));
+            let advice = busy_advice(self.allows_turns, has_other_owner(owners));
             complain(format_args!(
                 "no counter was free for {events}, so the program took them for missing: {owners}.\n{advice}"
             ));

@@ -8,7 +8,7 @@ use super::super::finding::{Finding, finding_or_early};
 use super::super::missing_pmu;
 use crate::events::errata;
 use crate::system::core_kinds;
-use crate::system::pmu::{architecture, unused_counters_reason};
+use crate::system::pmu::{architecture_name, unused_counters_reason};
 
 pub(super) fn check_pmu(facts: &CheckedFacts<'_>) -> Finding {
     let (reason, fix) = match facts.pmu.capabilities() {
@@ -18,7 +18,7 @@ pub(super) fn check_pmu(facts: &CheckedFacts<'_>) -> Finding {
             let kinds: Vec<String> = kinds.map(core_kinds::describe_counters).collect();
             return Finding::good(format!(
                 "{}; {}",
-                architecture(capabilities),
+                architecture_name(capabilities),
                 kinds.join("; ")
             ));
         }
@@ -31,7 +31,7 @@ pub(super) fn check_pmu(facts: &CheckedFacts<'_>) -> Finding {
                 .map_or_else(String::new, |reason| format!(". {reason}"));
             return Finding::good(format!(
                 "{}: {} general counters of {} bits, {fixed}{unused}",
-                architecture(capabilities),
+                architecture_name(capabilities),
                 capabilities.general,
                 capabilities.general_width,
             ));

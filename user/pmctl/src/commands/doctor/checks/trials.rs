@@ -93,7 +93,7 @@ pub(super) fn check_precise(facts: &CheckedFacts<'_>) -> Finding {
     if pmu.capabilities().is_err() {
         return Finding::unknown("not possible without a PMU");
     }
-    if let Some(reason) = precise::reason_for_none(facts.machine.cpuid(), pmu) {
+    if let Some(reason) = precise::missing_reason(facts.machine.cpuid(), pmu) {
         return not_possible(&reason);
     }
     if matches!(trials.event, Trial::NotTried) {

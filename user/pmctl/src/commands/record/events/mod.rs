@@ -42,7 +42,7 @@ use super::watch::report_ending;
 use crate::args::{EventOptions, RecordTarget};
 use crate::events::threads::TaskList;
 use crate::recording::cgroups::KnownCgroups;
-use crate::system::child::Waiting;
+use crate::system::child::WaitingCommand;
 use crate::system::exit;
 use crate::system::files::allow_many_files;
 use crate::system::signals::BlockedSignals;
@@ -85,9 +85,9 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
     };
     let waiting = command
         .as_ref()
-        .map(|command| Waiting::fork(command, signals.previous_mask()))
+        .map(|command| WaitingCommand::fork(command, signals.previous_mask()))
         .transpose()?;
-    let pid = waiting.as_ref().map(Waiting::pid);
+    let pid = waiting.as_ref().map(WaitingCommand::pid);
     let (tasks, mut maps, mut samplers) = task_list.open_for_all(|threads| {
         let tasks = SampledTasks::new(&common.target, (pid, &threads), &online);
         // Opened before the samplers: samples need the mappings that were made before them.

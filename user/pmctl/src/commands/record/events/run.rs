@@ -13,7 +13,7 @@ use super::stream::RingStream;
 use crate::args::EventOptions;
 use crate::commands::record::watch::Watch;
 use crate::recording::procfs;
-use crate::system::child::{Ending, Waiting};
+use crate::system::child::{Ending, WaitingCommand};
 use crate::system::signals::{BlockedSignals, Event};
 
 /// Records until the end. The rings are read when one is half full, and ten times a second, so that a pmctl that is killed
@@ -21,7 +21,7 @@ use crate::system::signals::{BlockedSignals, Event};
 pub(super) fn record_until_end(
     options: &EventOptions,
     (samplers, tasks): (&mut Samplers, &SampledTasks),
-    (signals, waiting): (&BlockedSignals, Option<Waiting<'_>>),
+    (signals, waiting): (&BlockedSignals, Option<WaitingCommand<'_>>),
     (stream, files): (&mut RingStream, &mut Files<'_>),
     maps: &mut Maps,
 ) -> Result<Option<Ending>> {

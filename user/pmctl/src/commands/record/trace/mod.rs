@@ -38,7 +38,7 @@ use crate::args::{RecordTarget, TraceOptions};
 use crate::recording::perfdata::{Body, Finished, Loss, Notes, Record, Stamp};
 use crate::recording::procfs;
 use crate::recording::unwind::CutChains;
-use crate::system::child::Waiting;
+use crate::system::child::WaitingCommand;
 use crate::system::exit::{self, Usage};
 use crate::system::signals::BlockedSignals;
 
@@ -65,10 +65,10 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
     let signals = BlockedSignals::hold()?;
     let waiting = command
         .as_ref()
-        .map(|command| Waiting::fork(command, signals.previous_mask()))
+        .map(|command| WaitingCommand::fork(command, signals.previous_mask()))
         .transpose()?;
     // With -p, a command only determines how long the recording lasts.
-    let process = watched.or(waiting.as_ref().map(Waiting::pid));
+    let process = watched.or(waiting.as_ref().map(WaitingCommand::pid));
     let device = session.device();
     // Opened before the buffers: perf's rings count against the same memory limit, and buffers may become smaller.
     let mut log = TaskLog::begin(&online, process, device);

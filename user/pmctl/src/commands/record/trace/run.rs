@@ -11,7 +11,7 @@ use super::collect::{Collected, ReadyTrace};
 use crate::args::TraceOptions;
 use crate::commands::record::watch::Watch;
 use crate::recording::procfs;
-use crate::system::child::{Ending, Waiting};
+use crate::system::child::{Ending, WaitingCommand};
 use crate::system::signals::BlockedSignals;
 
 /// Result of a recording.
@@ -27,7 +27,7 @@ pub(super) struct TracedRun {
 pub(super) fn record_until_end(
     options: &TraceOptions,
     ready: ReadyTrace<'_>,
-    command: (&BlockedSignals, Option<Waiting<'_>>),
+    command: (&BlockedSignals, Option<WaitingCommand<'_>>),
     mut round: impl FnMut(Vec<Chunk>) -> Result<ControlFlow<()>>,
 ) -> Result<TracedRun> {
     let watched = options.common.target.first_process();

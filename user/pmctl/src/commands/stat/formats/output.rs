@@ -148,7 +148,7 @@ impl Write for CountsFile {
 pub(in crate::commands::stat) fn open_output(args: &Stat) -> Result<Box<dyn Write>> {
     let (output, name): (Box<dyn Write>, _) = match (&args.output, args.log_fd) {
         (None, Some(number)) => {
-            let file = stdio::inherited(number)
+            let file = stdio::duplicate_inherited(number)
                 .with_context(|| format!("--log-fd {number}: can't write there"))?;
             (Box::new(file), format!("descriptor {number}"))
         }

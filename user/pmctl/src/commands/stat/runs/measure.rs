@@ -16,7 +16,7 @@ use crate::commands::stat::sources::source::{
     self, CountSource, Counts, Reasons, Summands, Uncounted,
 };
 use crate::events::threads::TaskList;
-use crate::system::child::{Command, Ending, Running, Waiting};
+use crate::system::child::{Command, Ending, RunningCommand, WaitingCommand};
 use crate::system::exit;
 use crate::system::processes::{self, ThreadEnd};
 use crate::system::signals::{BlockedSignals, Event};
@@ -44,7 +44,7 @@ pub(in crate::commands::stat) struct RunPlan {
 /// A run whose command waits, and whose counters are ready.
 pub(in crate::commands::stat) struct PreparedRun<'a> {
     times_before: Times,
-    waiting: Option<Waiting<'a>>,
+    waiting: Option<WaitingCommand<'a>>,
 }
 
 /// Forks the command, and makes the counters ready for it.
@@ -60,9 +60,9 @@ pub(in crate::commands::stat) fn prepare_run<'a>(
     let waiting = plan
         .command
         .as_ref()
-        .map(|command| Waiting::fork(command, signals.previous_mask()))
+        .map(|command| WaitingCommand::fork(command, signals.previous_mask()))
         .transpose()?;
-    source.prepare(waiting.as_ref().map(Waiting::pid))?;
+    source.prepare(waiting.as_ref().map(WaitingCommand::pid))?;
     Ok(PreparedRun {
         times_before,
         waiting,
@@ -95,7 +95,7 @@ pub(in crate::commands::stat) fn measure_run(
     if timers.actual_start.is_some() {
         timers.start_counters(source)?;
     }
-    let running = waiting.map(Waiting::release).transpose()?;
+    let running = waiting.map(WaitingCommand::release).transpose()?;
     let have_all_ended = watched.is_empty() && plan.watched != TaskList::default();
     let RunEnd { ending, stopped_by } = if have_all_ended && running.is_none() {
         RunEnd::default()
@@ -193,7 +193,7 @@ struct RunEnd {
 /// asks for the end.
 fn wait_for_end(
     signals: &BlockedSignals,
-    running: Option<&Running>,
+    running: Option<&RunningCommand>,
     watched: &mut Vec<WatchedEnd>,
     (timers, source): (&mut Timers<'_>, &mut dyn CountSource),
 ) -> Result<RunEnd> {
