@@ -10,7 +10,7 @@ use assert_cmd::Command;
 use nix::sys::signal::{SigHandler, Signal, signal};
 
 #[test]
-fn sessions() {
+fn commands_have_the_recorded_output() {
     trycmd::TestCases::new()
         .case("tests/cmd/*.trycmd")
         // The width of help.

@@ -274,7 +274,7 @@ fn a_terminal_that_does_not_know_its_size_has_that_of_the_environment_or_the_usu
 }
 
 #[test]
-fn signals_end_it_and_the_terminal_is_restored() {
+fn signals_end_pmctl_and_the_terminal_is_restored() {
     for (signal, code) in [
         (Signal::SIGTERM, 143),
         (Signal::SIGHUP, 129),
@@ -290,7 +290,7 @@ fn signals_end_it_and_the_terminal_is_restored() {
 }
 
 #[test]
-fn it_ends_when_the_terminal_is_gone() {
+fn pmctl_ends_when_the_terminal_is_gone() {
     for is_ignored in [false, true] {
         let mut session = Session::with(&["report", "-i", RECORDING], |command| {
             if is_ignored {
@@ -318,7 +318,7 @@ fn it_ends_when_the_terminal_is_gone() {
 }
 
 #[test]
-fn text_is_for_stdio_and_for_terminals_that_can_not() {
+fn a_report_is_text_with_options_for_text_and_on_dumb_terminals() {
     for (arguments, term) in [
         (&["--stdio", "--no-pager"][..], "xterm"),
         (&["--no-pager"], "xterm"),
@@ -336,7 +336,7 @@ fn text_is_for_stdio_and_for_terminals_that_can_not() {
 }
 
 #[test]
-fn what_can_not_be_read_is_told_on_the_screen_as_it_is() {
+fn a_file_that_can_not_be_read_is_an_error_on_the_main_screen() {
     let mut session = Session::new(&["report", "-i", "Cargo.toml"]);
     session.wait_for("this is not a perf.data file");
     assert_eq!(session.wait_for_end().code(), Some(1));
