@@ -15,9 +15,9 @@ pub(crate) struct Column {
     /// The index of the event among all that are counted.
     pub(super) event_index: usize,
     pub(crate) event: EventSpec,
-    /// The counter, unless the driver chooses it.
+    /// The counter; `None` if the driver chooses it, or if no counter of the driver counts the event.
     pub(crate) counter: Option<CounterId>,
-    /// The unit, if the number is no count.
+    /// The unit of the number; `None` for a plain count.
     pub(super) unit: Option<ColumnUnit>,
 }
 
@@ -32,7 +32,7 @@ impl Column {
         Self {
             place,
             event_index,
-            // The encoding only marks the event as present: no counter of the driver's counts it.
+            // The encoding only marks the event as present: no counter of the driver counts it.
             event: EventSpec {
                 encoding: Some(Encoding::Raw(EventSelect::fixed())),
                 missing: None,
@@ -43,7 +43,7 @@ impl Column {
         }
     }
 
-    /// Returns the column of an event that Linux does not count, for this reason.
+    /// Returns the column of an event that Linux can't count. `reason` is shown to the user.
     pub(super) fn of_missing(event_index: usize, label: &str, reason: String) -> Self {
         Self {
             place: None,
@@ -54,7 +54,8 @@ impl Column {
         }
     }
 
-    /// Returns the text for a missing count: `if_present` if the CPU has the event.
+    /// Returns the text to show instead of a missing count: `if_present` if the CPU has the event, otherwise that the
+    /// event is not supported.
     pub(super) fn text_if_missing(&self, if_present: &'static str) -> &'static str {
         if self.event.is_absent() {
             "<not supported>"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `stat --explain`: the encoding that each counter gets, and what its registers hold then.
+//! `stat --explain`: the encoding that each counter gets, and the content of its registers while it counts.
 
 use std::io::Write;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pmctl stat`: counts while a command runs.
 //!
-//! A command and its children are counted by events of tasks, from the command's exec on: nothing of pmctl is in the
-//! counts.
+//! A command and its children are counted by events of tasks, from the command's exec on, so the counts contain nothing
+//! of pmctl.
 //!
 //! With `-a` and `-C` the counters count whatever runs on the CPUs. The command is forked and waits, the counters
 //! start, the command executes, and when it has ended they stop. So the counts also hold the child's last steps before
@@ -62,7 +62,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         return recorded::report(args, path);
     }
     check::refuse_impossible_options(args)?;
-    // Each cgroup takes a descriptor, and each event one for each task, CPU or cgroup.
+    // Each cgroup needs a descriptor, and each event needs one for each task, CPU or cgroup.
     allow_many_files();
     let machine = Machine::here();
     let pmu = pmu::of_machine(&machine);
@@ -76,7 +76,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     };
     let has_other_counts = !others.is_empty() || !args.metrics.is_empty() || args.topdown;
     let events = wanted::wanted_events(args, (&texts, has_other_counts), &pmu)?;
-    // Tasks are counted wherever they run.
+    // Only counts of CPUs need the list: tasks, and cgroups without -C, are counted on whatever CPU they run.
     let online = if args.all_cpus || args.cpu.is_some() {
         machine.online_cpus()?
     } else {
@@ -96,7 +96,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     with_pmus::refuse_impossible_options(args, &others.pmus, parts.len())?;
     let plan = run_plan(args)?;
 
-    // From here on Ctrl-C asks for the counts.
+    // From here on Ctrl-C ends the count, and the counts are shown.
     let signals = BlockedSignals::hold()?;
     let sources = Sources::new(
         args,

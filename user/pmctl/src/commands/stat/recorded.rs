@@ -28,8 +28,8 @@ use crate::events::threads::TaskList;
 use crate::system::exit::Usage;
 use crate::system::text::json_of;
 
-/// Largest length of the name of a thread or cgroup: twice that of a path on Linux with each of its bytes escaped. Texts
-/// that are padded to a width above 65535 panic.
+/// The largest length of a place's name in bytes: twice the length of a path on Linux (4096) with each byte escaped to
+/// four. format!() panics if it has to pad a text to a width above 65535.
 const MAX_PLACE_LENGTH: usize = 1 << 15;
 
 /// Shows the counts of a file.
@@ -92,6 +92,7 @@ pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
     Ok(0)
 }
 
+/// Converts a run of a file, with the times of its command.
 fn to_whole_run(v1_run: &V1Run) -> Run {
     Run {
         elapsed: to_duration(v1_run.elapsed_seconds),
@@ -109,7 +110,8 @@ fn to_whole_run(v1_run: &V1Run) -> Run {
     }
 }
 
-/// Returns the reason for each of `counts` that is missing: its own of `by_event`, or if there are none, that of all.
+/// Returns the reason for each missing count: the one in `by_event`, or `common_reason` if `by_event` is empty. `None`
+/// for a count that is there, or that can't be trusted.
 fn to_reasons(
     counts: &[Option<u64>],
     (of_all, by_event): (Option<&str>, &[Option<String>]),
@@ -221,6 +223,7 @@ fn find_meaning(name: &str) -> Option<Meaning> {
     event.map(NamedEvent::meaning)
 }
 
+/// Converts the counts of a run or of an interval, in which the events were counted for `counted_for`.
 fn to_run(
     counted_for: Duration,
     counts: &[Option<u64>],

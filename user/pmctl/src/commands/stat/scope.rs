@@ -21,9 +21,9 @@ pub(super) enum Scope {
     Tasks {
         /// The PIDs and TIDs of the command line.
         task_list: TaskList,
-        /// Their threads.
+        /// The threads of `task_list`.
         threads: Vec<Thread>,
-        /// Their description in the title.
+        /// The description of the tasks in the title.
         words: String,
     },
     /// Every task that runs on `number` CPUs; `chosen_cpus` is `None` for all online CPUs.
@@ -73,7 +73,7 @@ pub(super) enum CpuSplit {
 }
 
 impl CpuSplit {
-    /// Returns the parts that -A, --per-core or --per-socket asks for.
+    /// Returns the split that -A, --per-core or --per-socket asks for; `None` without these options.
     pub(super) const fn of(args: &Stat) -> Option<Self> {
         match (args.no_aggr, args.per_core, args.per_socket) {
             (true, ..) => Some(Self::Cpu),
@@ -129,8 +129,8 @@ impl Scope {
         })
     }
 
-    /// Returns the scope with the number of cgroups among the `counted` places: cgroups of a pattern may have been left out
-    /// since.
+    /// Returns the scope with the number of cgroups that have columns, which are at `column_places`: cgroups that match
+    /// a pattern may have been left out when their events were opened.
     pub(super) fn with_cgroups_of<'a>(
         self,
         counted: impl Iterator<Item = &'a CountedPlace>,
@@ -141,7 +141,8 @@ impl Scope {
                 number,
                 chosen_cpus,
             } if !cgroups.is_empty() => Self::Cgroups {
-                // Without patterns, there may be more names than cgroups.
+                // There may be more names than cgroups in `number`: the events beyond the list of -G are counted in the
+                // root cgroup, which `number` does not include.
                 number: number.min(cgroups.len()),
                 chosen_cpus,
             },
@@ -150,7 +151,7 @@ impl Scope {
     }
 }
 
-/// Returns the CPUs of -C; without it all that are online.
+/// Returns the CPUs of -C, or all online CPUs without -C.
 pub(super) fn counted_cpus(args: &Stat, online: &[usize]) -> Cpus {
     let number = |cpu: &usize| u32::try_from(*cpu).unwrap_or(u32::MAX);
     match &args.cpu {

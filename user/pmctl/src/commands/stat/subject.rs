@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The subject of a count: its events in their places, and what is shown of them.
+//! The subject of a count: its columns, and the options that select what the output shows.
 
 use super::column::Column;
 use super::metrics::Metrics;
 use super::runs::run::Figures;
 use super::scope::Scope;
 
-/// The events of a count in their places, and the choice of what the output shows.
+/// The columns of a count, and the options that select what the output shows.
 pub(crate) struct Subject {
-    /// The command, as one line; empty without one.
+    /// The command as one line; empty without a command.
     pub(super) command: String,
     pub(super) scope: Scope,
     pub(crate) columns: Vec<Column>,

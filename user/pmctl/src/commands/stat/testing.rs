@@ -27,6 +27,7 @@ pub(super) fn columns(text: &str) -> Vec<Column> {
     assign_counters(events, supply).expect("there is room")
 }
 
+/// Returns a subject that counts these events on two CPUs, without metrics.
 pub(super) fn subject(events: &str) -> Subject {
     Subject {
         command: "ls -l".to_owned(),
@@ -75,6 +76,7 @@ pub(super) fn subject_with(events: &str, metrics: &[&str]) -> Subject {
     }
 }
 
+/// Returns a run with these counts, each counted for 3 s.
 pub(super) fn run(counts: &[Option<u64>]) -> Run {
     let running_time = Duration::from_secs(3);
     let count = |value: &Option<u64>| value.map(|value| ColumnCount::whole(value, running_time));
@@ -90,7 +92,7 @@ pub(super) fn run(counts: &[Option<u64>]) -> Run {
     }
 }
 
-/// Returns the run with each event counted for 34.2 % of the time.
+/// Returns the run with each event counted for 1026 ms of 3 s: 34.2 % of the time.
 pub(super) fn with_waits(mut run: Run) -> Run {
     for count in run.counts.iter_mut().flatten() {
         count.ran = Duration::from_millis(1026);
@@ -98,14 +100,14 @@ pub(super) fn with_waits(mut run: Run) -> Run {
     run
 }
 
-/// Returns the text that `make` writes.
+/// Returns the text that `write` writes.
 pub(super) fn written(make: impl FnOnce(&mut Vec<u8>)) -> String {
     let mut bytes = Vec::new();
     make(&mut bytes);
     String::from_utf8(bytes).expect("it is text")
 }
 
-/// Returns the values of JSON lines.
+/// Returns the JSON value of each line.
 pub(super) fn lines(text: &str) -> Vec<serde_json::Value> {
     text.lines()
         .map(|line| serde_json::from_str(line).expect("each line is JSON"))

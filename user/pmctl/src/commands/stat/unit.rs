@@ -8,13 +8,14 @@ use crate::system::text::{printable, thousands};
 /// The unit of a column whose numbers are no plain counts.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ColumnUnit {
-    /// The unit of a value, or of an event of the kernel's.
+    /// The unit of a machine value, or of a software event.
     Known(Unit),
     /// A factor and a unit's name, as one of Linux's PMUs has them.
     Scaled(Scale),
 }
 
-/// The names of known units in files, where numbers are as they were counted.
+/// The unit names that files of --record have. Numbers in files are not converted, so the names are those of the raw
+/// numbers' units.
 const NAMES_IN_FILES: [(Unit, &str); 4] = [
     (Unit::Milliseconds, "ns"),
     (Unit::Joules, "2^-32 Joules"),
@@ -46,7 +47,7 @@ impl ColumnUnit {
         }
     }
 
-    /// Returns the factor, which stands beside the name in files; `None` if the unit is known.
+    /// Returns the factor, which files have beside the unit's name; `None` for a known unit.
     pub(super) const fn factor(&self) -> Option<f64> {
         match self {
             Self::Known(_) => None,

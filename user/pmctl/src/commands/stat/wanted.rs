@@ -14,7 +14,7 @@ use crate::system::exit::Usage;
 use crate::system::pmu::emulation_warning;
 use crate::system::stdio::complain;
 
-/// The reason why an event is not counted that needs precise samples.
+/// The reason why an event that needs precise samples is not counted.
 const SAMPLED_ONLY_REASON: &str =
     "The processor counts it with precise samples only: `pmctl record` takes these.";
 

@@ -21,9 +21,9 @@ use crate::commands::stat::unit::ColumnUnit;
 use crate::system::screen::Colors;
 use crate::system::text::{self, thousands};
 
-/// Shown in place of a count that can't be trusted.
+/// The text in place of a count that can't be trusted.
 const UNTRUSTED: &str = "<not trusted>";
-/// Shown in place of a count of an event that was not counted.
+/// The text in place of the count of an event that was not counted.
 const UNCOUNTED: &str = "<not counted>";
 
 /// Width of the notes, and of the table of metrics.

@@ -32,7 +32,7 @@ pub(in crate::commands::stat) fn share_in_lines(
     counted_share(runs, index).unwrap_or(100.0)
 }
 
-/// A format that has totals where perf has them.
+/// Adds the totals of all runs to a line format where perf writes them: in output without intervals, or with --summary.
 pub(in crate::commands::stat) struct WithTotals<F> {
     format: F,
     /// An interval has been written.

@@ -63,7 +63,7 @@ pub(in crate::commands::stat) fn number_format<'a>(
     }
 }
 
-/// Shows the counts, and writes them to a file.
+/// A form that shows the counts, and also writes them to the file of --record.
 struct ShownAndRecorded<'a> {
     shown: Box<dyn NumberFormat + 'a>,
     recorded: V1<'a, WholeFile>,
@@ -98,7 +98,8 @@ pub(in crate::commands::stat) fn open_recording(args: &Stat) -> Result<Option<Wh
     path.map(WholeFile::create_private).transpose()
 }
 
-/// Returns the form of the output that the options ask for. It also writes the file of --record, if there is one.
+/// Returns the form of the output that the options ask for. If `record` is given, the form also writes this file of
+/// --record.
 pub(in crate::commands::stat) fn with_recording<'a>(
     args: &Stat,
     subject: &'a Subject,
@@ -130,7 +131,7 @@ fn colors(args: &Stat) -> Colors {
 /// A file that the counts are written to.
 struct CountsFile {
     file: File,
-    /// Removes a new file if no counts are written to it.
+    /// The guard that removes a new file if no counts are written to it.
     _new: NewFile,
 }
 

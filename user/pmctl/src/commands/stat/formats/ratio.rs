@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ratios of two counts, such as instructions per cycle (IPC), for whole runs only: after a run all counters have stopped, and all have run equally long.
-//! During a run they are read one after the other, so that the two counts of an interval are of different times.
+//! Ratios of two counts, such as instructions per cycle (IPC). Only whole runs have ratios: when a run has ended, all
+//! counters have run equally long. During a run the counters are read one after the other, so the two counts of an
+//! interval belong to different times.
 
 use perfmon::spec::Meaning;
 
 use crate::commands::stat::column::Column;
 
-/// A ratio that is shown beside its first event.
+/// A ratio that is shown beside the count of its numerator.
 struct Formula {
     numerator: Meaning,
     denominator: Meaning,
@@ -50,7 +51,8 @@ pub(in crate::commands::stat) struct Ratio {
     pub(in crate::commands::stat) limits: Option<(f64, f64)>,
 }
 
-/// Returns the ratio of column `index` and another column that counted in the same modes.
+/// Returns the ratio of column `index` to the column of the formula's denominator, which must have the same modes, kind
+/// of core and place. `None` if there is no such column, if a count is missing, or if the denominator is 0.
 pub(in crate::commands::stat) fn ratio(
     columns: &[Column],
     counts: &[Option<f64>],

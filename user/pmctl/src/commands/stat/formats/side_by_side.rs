@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Metrics of several CPUs, cores, sockets or threads as a table: a line for each metric, a column for each of these.
+//! Metrics of several CPUs, cores, sockets or threads as a table: a row for each metric, and a column for each place.
 
 use crate::commands::stat::metrics::MetricValue;
 use crate::system::screen::Colors;
 
-/// The smallest width of a column.
+/// The smallest width of a column in characters.
 const MIN_COLUMN_WIDTH: usize = 12;
 
 /// Returns the lines of the table, of at most `width` characters. Columns that don't fit follow in further tables, after
@@ -51,7 +51,7 @@ fn values_by_place<'v, 'a>(values: &'v [MetricValue<'a>]) -> Vec<&'v [MetricValu
     values.chunk_by(|a, b| a.place == b.place).collect()
 }
 
-/// Returns the name of the place that these values are of.
+/// Returns the name of the place that has these values.
 fn place_name<'a>(part: &[MetricValue<'a>]) -> &'a str {
     let place = part.first().and_then(|value| value.place);
     place.map_or("", |place| &place.name)

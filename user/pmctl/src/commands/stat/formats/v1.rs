@@ -63,7 +63,7 @@ pub(in crate::commands::stat) struct V1Metric {
     pub(in crate::commands::stat) metric: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     place: Option<String>,
-    /// Null if a count is missing, or if it is divided by 0.
+    /// The value; null if a count is missing, or if the formula divides by 0.
     value: Option<f64>,
     unit: String,
     /// The value has reached the metric's threshold; null if that is not known.
@@ -124,11 +124,12 @@ pub(in crate::commands::stat) struct V1Interval {
     /// estimates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(in crate::commands::stat) enabled_ns: Vec<Option<u64>>,
-    /// The reason for the first count that is null for a known reason, and for the others unless `uncounted_by_event` has
-    /// another; absent if they can't be trusted.
+    /// The first known reason why a count is null. Applies to all null counts if `uncounted_by_event` is empty. Absent
+    /// if no reason is known: then the null counts can't be trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::commands::stat) uncounted: Option<String>,
-    /// The reason for each count; null for one that is there, or can't be trusted. Empty if `uncounted` holds for all.
+    /// The reason of each column; null for a count that is there, or that can't be trusted. Empty if `uncounted`
+    /// applies to all null counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(in crate::commands::stat) uncounted_by_event: Vec<Option<String>>,
 }
@@ -155,7 +156,7 @@ pub(in crate::commands::stat) struct V1Run {
     pub(in crate::commands::stat) uncounted_by_event: Vec<Option<String>>,
 }
 
-/// Writes the object at the end.
+/// A form that collects the intervals, and writes the whole object at the end.
 pub(in crate::commands::stat) struct V1<'a, W> {
     subject: &'a Subject,
     pub(in crate::commands::stat) output: W,

@@ -60,7 +60,7 @@ pub(crate) fn counted_events(
     let mut indices = EventIndices::new(&runs, others);
     let metrics: Vec<MetricWithEvents> = countable
         .into_iter()
-        // The first item is -e.
+        // The first element of `places` belongs to -e.
         .zip(&places[1..])
         .map(|(metric, places)| indices.add_metric(metric, places))
         .collect();
@@ -104,7 +104,7 @@ fn pack_into_runs(
     Ok(packed)
 }
 
-/// Puts the events of each run that have no group into one, so that they are read at the same moment.
+/// Makes one group of those events of each run that have no group, so that they are read at the same moment.
 fn group_each_run(runs: &mut [Vec<EventSpec>]) {
     for (index, run) in runs.iter_mut().enumerate() {
         for event in run.iter_mut().filter(|event| event.group.is_none()) {
@@ -118,7 +118,7 @@ fn group_each_run(runs: &mut [Vec<EventSpec>]) {
 struct EventIndices {
     /// The index of the first event of each run.
     first_of_run: Vec<usize>,
-    /// The index of the first of `pmus`.
+    /// The index of the first event of `pmus`.
     first_of_pmus: usize,
     /// The events of Linux's PMUs: those of -e, then those that only metrics need.
     pmus: Vec<PmuEvent>,
@@ -139,8 +139,8 @@ impl EventIndices {
         }
     }
 
-    /// Returns the metric with the indices of its events. `places` are the places of its events of the driver; its
-    /// events of Linux's PMUs are added to those that are counted.
+    /// Returns the metric with the indices of its events. `places` has, for each of its events of the driver, the
+    /// indices of the run and of the event in the run. Adds its events of Linux's PMUs to those that are counted.
     fn add_metric(
         &mut self,
         countable: CountableMetric,

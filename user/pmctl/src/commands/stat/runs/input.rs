@@ -15,16 +15,17 @@ use crate::system::stdio::complain;
 enum InputPosition {
     /// A file, up to this byte.
     File(i64),
-    /// A pipe or a socket, whose end has been reached or not.
+    /// A pipe or a socket; `is_over` if its end has been reached.
     Stream { is_over: bool },
 }
 
-/// Detects a run that has consumed the standard input of all runs.
+/// Detects a run that has consumed the standard input of all runs. Holds the position before the first run; `None` if
+/// the position can't be read, or after the warning.
 #[derive(Debug)]
 pub(in crate::commands::stat) struct RepeatedInput(Option<InputPosition>);
 
 impl RepeatedInput {
-    /// Takes note of the position before the first run.
+    /// Reads the position before the first run.
     pub(in crate::commands::stat) fn before_runs() -> Self {
         Self(input_position(io::stdin()))
     }
@@ -43,7 +44,7 @@ impl RepeatedInput {
     }
 }
 
-/// Returns how far a descriptor has been read; `None` for terminals, devices, and descriptors that don't say it.
+/// Returns how far a descriptor has been read; `None` for terminals and devices, and on errors.
 fn input_position(input: impl AsFd) -> Option<InputPosition> {
     let kind = SFlag::from_bits_truncate(fstat(&input).ok()?.st_mode) & SFlag::S_IFMT;
     if kind == SFlag::S_IFREG {
@@ -74,7 +75,7 @@ mod tests {
         file.write_all(b"input").expect("there is room");
         assert_eq!(input_position(&file), Some(InputPosition::File(5)));
 
-        // No child of another test inherits the writing end.
+        // With O_CLOEXEC, no child of another test inherits the writing end.
         let (read, write) = pipe2(OFlag::O_CLOEXEC).expect("a pipe can be made");
         let (mut read, mut write) = (File::from(read), File::from(write));
         let is_over = |over| Some(InputPosition::Stream { is_over: over });

@@ -31,7 +31,7 @@ pub(in crate::commands::stat) struct RunPlan {
     pub(in crate::commands::stat) watched: TaskList,
     /// Time between two reports of the counts.
     pub(in crate::commands::stat) interval: Option<Duration>,
-    /// Time from the begin of the run to the start of the counters.
+    /// Time from the beginning of the run to the start of the counters.
     pub(in crate::commands::stat) delay: Option<Duration>,
     /// Time from the start of the counters to the end of the run.
     pub(in crate::commands::stat) timeout: Option<Duration>,
@@ -69,7 +69,8 @@ pub(in crate::commands::stat) fn prepare_run<'a>(
     })
 }
 
-/// Runs the command and returns its counts. Without a command it waits for Ctrl-C or the end of the watched tasks.
+/// Runs the command and returns its counts. Without a command, waits for Ctrl-C, the time limit, or the end of the
+/// watched tasks.
 pub(in crate::commands::stat) fn measure_run(
     PreparedRun {
         times_before,
@@ -148,7 +149,7 @@ fn counts_and_reasons(source: &dyn CountSource, summands: &Summands) -> Result<(
 /// A descriptor that becomes readable, or is hung up, when a process or a thread has ended.
 type WatchedEnd = Box<dyn AsFd>;
 
-/// Opens descriptors of the processes and threads to watch. Those that have ended have none.
+/// Opens descriptors of the processes and threads to watch. Ended tasks have no descriptor.
 fn open_watched(plan: &RunPlan) -> Result<Vec<WatchedEnd>> {
     let mut watched: Vec<WatchedEnd> = Vec::new();
     for pid in &plan.watched.pids {
@@ -189,8 +190,8 @@ struct RunEnd {
     stopped_by: Option<Signal>,
 }
 
-/// Waits until the command has ended. Without a command it waits until all watched tasks have ended, or until a signal
-/// asks for the end.
+/// Waits until the command has ended. Without a command, waits until all watched tasks have ended, a signal asks for
+/// the end, or the time limit is reached.
 fn wait_for_end(
     signals: &BlockedSignals,
     running: Option<&RunningCommand>,
@@ -297,7 +298,7 @@ impl Timers<'_> {
         Some(next.saturating_duration_since(Instant::now()))
     }
 
-    /// Returns whether the run has to end, and consumes the end: returns true once only, so that the command gets one signal.
+    /// Returns true when the run has to end, but only once, so that the command gets one signal.
     fn take_end(&mut self) -> bool {
         let ticker = self.ticker.as_mut();
         if let Some(ticker) =
@@ -346,7 +347,7 @@ impl Timers<'_> {
         }
     }
 
-    /// Starts the counters and shows an interval, if their time has come.
+    /// Starts the counters if the delay is over, and shows an interval if it has ended.
     fn run_due(&mut self, source: &mut dyn CountSource) -> Result<()> {
         let now = Instant::now();
         if self.planned_start.take_if(|start| *start <= now).is_some() {
@@ -403,7 +404,7 @@ impl<'a> Ticker<'a> {
         }
     }
 
-    /// Lets the first interval begin.
+    /// Sets the beginning of the first interval.
     fn begin_at(&mut self, begin: Instant) {
         self.begin = begin;
         self.next_end = begin + self.length;

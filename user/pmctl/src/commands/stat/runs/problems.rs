@@ -51,7 +51,7 @@ no task ran on a core that has the event: on a hybrid processor a raw event is o
 `cpu_atom/.../` one of the small cores.\n\
 `pmctl info` shows the kinds of cores; `taskset -c CPUS COMMAND` runs a command on certain ones.";
 
-/// Why there is no count of an event of one of Linux's PMUs.
+/// The message for an event of one of Linux's PMUs that had no counter.
 const NO_PMU_COUNTER_REASON: &str = "\
 Linux had no counter left for an event of a PMU: its events are too many, or others have the counters.\n\
 Count fewer at a time; `--multiplex` lets them take turns, and estimates their counts.";
@@ -63,7 +63,7 @@ fn complain_of(reason: Option<Uncounted>, scope: &Scope) {
         Some(Uncounted::NoTurn) => complain(NO_TURN_REASON),
         Some(Uncounted::NoCore) => complain(NO_CORE_REASON),
         Some(Uncounted::NoPmuCounter) => complain(NO_PMU_COUNTER_REASON),
-        // The run has reported it.
+        // `measure_run` has reported it already.
         Some(Uncounted::NotStarted) => {}
         None => {
             let message = match scope {

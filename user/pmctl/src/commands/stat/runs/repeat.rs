@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs that are repeated, of all events or of a part of the events each.
+//! Repeats runs, each of which counts all events or one part of them.
 
 use anyhow::Result;
 use perfmon::spec::EventSpec;
@@ -115,7 +115,7 @@ fn report_failed_run(error: anyhow::Error, runs: &[Run], repeats: Repeats) -> Re
 /// Runs the command for each part of the events, as often as the options ask for. Returns the columns of all parts, the
 /// runs with all counts, and the last run if it was stopped.
 ///
-/// `first` is prepared to count the first part.
+/// `first` is the source of the first part and the first run, both prepared.
 pub(in crate::commands::stat) fn run_parts<'a>(
     repeats: Repeats,
     (sources, parts): (&Sources<'_>, &[Vec<EventSpec>]),

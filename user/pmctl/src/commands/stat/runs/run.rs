@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Result of a run, and of several together.
+//! The result of a run, and the figures of several runs.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::system::child::Ending;
 use crate::system::exit;
 use crate::system::text::count;
 
-/// Result of one run.
+/// The result of one run.
 #[derive(Debug)]
 pub(in crate::commands::stat) struct Run {
     /// The time from the command's start to its end.
     pub(in crate::commands::stat) elapsed: Duration,
-    /// The time since the counters started, which is after the delay of -D.
+    /// The time from the start of the counters, which is after the delay of -D, to their stop.
     pub(in crate::commands::stat) counted_for: Duration,
     pub(in crate::commands::stat) user: Duration,
     pub(in crate::commands::stat) system: Duration,
@@ -105,7 +105,7 @@ impl StoppedRun {
         }
     }
 
-    /// Describes a run that could not be counted, as its process has ended.
+    /// Describes a run that could not be counted, for example because its process has ended.
     pub(in crate::commands::stat) fn by_failure(whole_runs: usize, requested: Option<u32>) -> Self {
         Self {
             whole_runs,
@@ -116,8 +116,8 @@ impl StoppedRun {
         }
     }
 
-    /// Returns the last run if a signal asked for its end or killed the command, and others were to follow or have preceded
-    /// it. In the latter case it is removed from `runs`.
+    /// Returns the last run if a signal asked for its end or killed the command, and other runs precede it or were to
+    /// follow. Removes the last run from `runs` if others precede it.
     pub(in crate::commands::stat) fn take_last_if_stopped(
         runs: &mut Vec<Run>,
         requested: Option<u32>,

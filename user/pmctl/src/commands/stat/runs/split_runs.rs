@@ -121,7 +121,7 @@ pub(in crate::commands::stat) fn repeat_advice(runs: usize) -> String {
     )
 }
 
-/// Returns the advice to let events take turns, if they can and do not yet.
+/// Returns the advice to let events take turns; `None` if they can't, or if they do already.
 fn multiplex_advice(args: &Stat) -> Option<&'static str> {
     let can_multiplex = !args.multiplex && !args.has_cgroups();
     can_multiplex.then_some("`--multiplex` lets the events take turns, and estimates their counts.")
@@ -179,7 +179,7 @@ pub(in crate::commands::stat) fn free_supply(args: &Stat, pmu: &Pmu) -> Result<C
     })
 }
 
-/// Splits the events into runs, in their order. `None` if an event or a group does not fit even by itself.
+/// Splits the events into runs, in their order. Returns `None` if an event or a group does not fit even by itself.
 fn split_into_runs(events: &[EventSpec], supply: CounterSupply) -> Option<Vec<Vec<EventSpec>>> {
     let fits = |events: &[EventSpec]| {
         let present = events.iter().filter(|event| !event.is_absent());
@@ -202,7 +202,7 @@ fn split_into_runs(events: &[EventSpec], supply: CounterSupply) -> Option<Vec<Ve
         }
         runs.push(events.to_vec());
     }
-    // The first part is empty if no event needs a counter. It is kept if there is no other part.
+    // Only the first part can be empty, and only if there are no events. It is kept then.
     if runs.len() > 1 {
         runs.retain(|events| !events.is_empty());
     }

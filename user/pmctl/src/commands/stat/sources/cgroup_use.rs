@@ -24,12 +24,12 @@ use crate::system::text::{count, printable};
 pub(in crate::commands::stat) struct NamedCgroup {
     pub(in crate::commands::stat) name: String,
     pub(in crate::commands::stat) cgroup: Cgroup,
-    /// A pattern matches the cgroup, which the user has not named.
+    /// The cgroup matches a pattern, and the user has not named it.
     pub(in crate::commands::stat) is_of_pattern: bool,
 }
 
 impl NamedCgroup {
-    /// Returns whether another one has the same rows. The root has two names: an empty one and `/`.
+    /// Returns whether another cgroup has the same rows. The root has two names: an empty one and `/`.
     fn is_same(&self, other: &Self) -> bool {
         self.cgroup.path() == other.cgroup.path() && self.name == other.name
     }
@@ -54,7 +54,7 @@ pub(in crate::commands::stat) enum CgroupUse {
     },
 }
 
-/// Refuses what has no meaning for cgroups, or no cgroup.
+/// Refuses events that can't be counted in a cgroup, and options that don't go with several cgroups of -G.
 pub(in crate::commands::stat) fn refuse_impossible_options(
     args: &Stat,
     others: &OtherEvents,
@@ -150,8 +150,8 @@ fn named_cgroup(mount: &Path, name: &str) -> Result<NamedCgroup, Error> {
     })
 }
 
-/// Returns the cgroups whose names match the pattern. Those that can't be opened are left out with a message if the reason
-/// says nothing about others.
+/// Returns the cgroups whose names match the pattern. A cgroup that can't be opened is left out, with a message, if the
+/// reason concerns that cgroup alone and others can be opened.
 fn matching_cgroups(mount: &Path, pattern: &Pattern) -> Result<Vec<NamedCgroup>> {
     let search_result = search(mount, std::slice::from_ref(pattern), SEARCH_LIMIT)?;
     let (mut cgroups, mut errors) = (Vec::new(), Vec::new());
@@ -210,7 +210,7 @@ impl CgroupUse {
         }
     }
 
-    /// Refuses cgroups without an event, if there are `events` events in all.
+    /// Refuses a list of -G with more cgroups than there are events; `events` is the number of all events.
     pub(in crate::commands::stat) fn check_number(&self, events: usize) -> Result<(), Usage> {
         match self {
             Self::ByEvent { event_cgroups, .. } if event_cgroups.len() > events => {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events of cgroups, on all CPUs or on those of -C: a cgroup has one descriptor for an event, or one for each CPU of -C.
+//! Events of cgroups, on all CPUs or on those of -C: an event of a cgroup has one descriptor for all CPUs, or one for
+//! each CPU of -C.
 
 use std::time::Duration;
 
@@ -28,7 +29,8 @@ pub(in crate::commands::stat) struct CgroupCounts {
     /// The names that the user gave to the events.
     names: Vec<String>,
     cgroups: Vec<CountedCgroup>,
-    /// No further run counts other events. Otherwise each run must have the same cgroups.
+    /// The source counts all events of the command line. Otherwise other runs count the other events, and all runs must
+    /// have the same cgroups.
     are_all_events: bool,
     /// The CPUs of -C, each with descriptors of its own; a single `None` counts all CPUs together.
     cpus: Vec<Option<u32>>,
@@ -47,8 +49,9 @@ struct CountedCgroup {
 /// A group of a cgroup, on one CPU or on all.
 struct OpenGroup {
     group: Group,
-    /// Indices of the cgroup and of the events.
+    /// Index of the cgroup.
     cgroup: usize,
+    /// Indices of the events.
     events: Vec<usize>,
     /// The times of earlier runs, with a count of 0: a reset keeps the times.
     earlier_runs: ColumnCount,
@@ -65,7 +68,8 @@ impl OpenGroup {
     }
 }
 
-/// A group that could not be opened, and the reason. If the driver has no such event, it was refused on each CPU.
+/// A group that could not be opened, and the reason. If the reason is that there is no such event, each CPU has refused
+/// the group.
 struct RefusedCgroupGroup {
     error: Error,
     cgroup: usize,
@@ -75,7 +79,7 @@ struct RefusedCgroupGroup {
 
 impl CgroupCounts {
     /// Prepares `events`, and opens none yet. `preceding` is the number of events before them on the command line;
-    /// `are_all_events` says that the command line has no others.
+    /// `has_all_events` says that the command line has no others.
     pub(in crate::commands::stat) fn new(
         mut events: Vec<EventSpec>,
         cgroups: &CgroupUse,
@@ -109,7 +113,7 @@ impl CgroupCounts {
         })
     }
 
-    /// Opens all events but those that the driver can't count.
+    /// Opens all events except those that the driver can't count.
     fn open_events(&mut self) -> Result<()> {
         loop {
             match self.open_all() {
@@ -147,7 +151,7 @@ impl CgroupCounts {
         Ok(opened.map_err(refused)?.into_iter().flatten().collect())
     }
 
-    /// Returns the groups of a cgroup.
+    /// Returns the groups of a cgroup, as indices of their events.
     fn groups_of(&self, cgroup: &CountedCgroup) -> Vec<Vec<usize>> {
         let events: Vec<EventSpec> = cgroup
             .events

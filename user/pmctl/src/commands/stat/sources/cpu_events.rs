@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events of CPUs that take turns (--multiplex), that only one kind of core has, or that need an extra register: each CPU has
-//! events of its own, since the driver's counters of all CPUs can't take turns, count the same on all of them, and have no
-//! extra register.
+//! Events of CPUs that take turns (--multiplex), that only one kind of core has, or that need an extra register: each
+//! CPU has events of its own. The driver's counters of all CPUs can't take turns, count the same event on all CPUs, and
+//! have no extra register.
 
 use std::time::Duration;
 
@@ -26,7 +26,8 @@ pub(in crate::commands::stat) fn needs_cpu_events(
     events: &[EventSpec],
     pmu: &Pmu,
 ) -> bool {
-    // Without events none of the driver's counters is taken, of which one program at a time has all.
+    // A session has all counters of all CPUs, and only one program at a time can have one. So without events no session
+    // is opened.
     let needs_event = |event| is_kind_specific(event, pmu) || needs_register(event);
     args.multiplex || events.is_empty() || events.iter().any(needs_event)
 }
@@ -67,7 +68,8 @@ struct CpuGroup {
     events: Vec<usize>,
 }
 
-/// A group that could not be opened, and the reason. If the driver has no such event, it was refused on each CPU.
+/// A group that could not be opened, and the reason. If the reason is that there is no such event, each CPU has refused
+/// the group.
 struct RefusedCpuGroup {
     error: Error,
     /// The events of the group.
@@ -104,7 +106,7 @@ impl CpuEvents {
         })
     }
 
-    /// Opens all events on each CPU, but those that the driver can't count.
+    /// Opens all events on each CPU, except those that the driver can't count.
     fn open_events(&mut self) -> Result<()> {
         loop {
             match self.open_all() {
@@ -198,7 +200,8 @@ impl CpuEvents {
             .map_err(exit::with_help)
     }
 
-    /// Returns the place and the event of each column: the places where a CPU has the event, and all if no CPU has it.
+    /// Returns the place and the event of each column. An event has a column for each place with a CPU on which it is
+    /// open; an absent event has a column for each place.
     fn places_of_events(&self) -> impl Iterator<Item = (&(Option<CountedPlace>, Cpus), usize)> {
         let events = 0..self.events.len();
         let all = self.summed_cpus.iter().flat_map(move |part| {
@@ -283,7 +286,7 @@ fn refuse_chosen_counters(args: &Stat, events: &[EventSpec]) -> Result<(), Usage
 
 impl CountSource for CpuEvents {
     fn prepare(&mut self, _: Option<u32>) -> Result<()> {
-        // The times of an event can't be set back: each run has events of its own.
+        // The times of an event can't be set back to 0, so each run opens new events.
         self.open_groups.clear();
         self.open_events()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The counts of each run: of CPUs, of cgroups or of tasks, with the kernel's events, those of its other PMUs, and machine
-//! values beside them.
+//! The sources of each run's counts: counters of CPUs, events of cgroups, or events of tasks. Beside these, software
+//! events, events of Linux's PMUs and machine values are counted.
 
 pub(super) mod cgroup_use;
 mod cgroups;
@@ -41,7 +41,7 @@ pub(super) struct Sources<'a> {
     online: Vec<usize>,
     cgroups: Option<CgroupUse>,
     others: OtherEvents,
-    /// The session of the counters of CPUs, and of values.
+    /// The driver's session, for counters of all CPUs and for values; `None` if neither is needed.
     session: Option<Session>,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Sources<'a> {
         self.with_others(counts)
     }
 
-    /// Returns a source with what is counted otherwise beside `counts`, in the order of -e.
+    /// Returns a source that adds software events, events of Linux's PMUs and values to `counts`, in the order of -e.
     fn with_others(&self, counts: Box<dyn CountSource>) -> Result<Box<dyn CountSource>> {
         let OtherEvents {
             software,

@@ -23,8 +23,8 @@ fn is_of_driver(word: &str, cores: &Pmu) -> bool {
     !values::is_value(word) && !software::is_software(word) && !linux_pmu::is_pmu_event(word, cores)
 }
 
-/// Returns the position of the first word of -e that `is_it` accepts. The driver's events need no position: their columns
-/// are in the order of -e already.
+/// Returns the position of the first word of -e that `is_wanted` accepts. The driver's events need no position: their
+/// columns are in the order of -e already.
 fn column_position(texts: &[String], cores: &Pmu, is_it: impl Fn(&str) -> bool) -> ColumnPosition {
     let (mut events, mut before) = (0, 0);
     for word in texts.iter().flat_map(|text| words(text)) {
@@ -34,7 +34,7 @@ fn column_position(texts: &[String], cores: &Pmu, is_it: impl Fn(&str) -> bool) 
         before += 1;
         events += usize::from(is_of_driver(word, cores));
     }
-    // An event that -e does not have, but a metric of -M needs.
+    // The event is not in -e: a metric of -M needs it.
     (usize::MAX, before)
 }
 
@@ -178,7 +178,8 @@ mod tests {
         .map(str::to_owned);
         let events = "cpu/event=0xc0,umask=0/,instructions,branches,cycles";
         let cores = testing::intel();
-        // The order in which the sources append: software events, PMU events, then values. `cycles` is of another option.
+        // The order in which the sources append: software events, PMU events, then values. `cycles` comes from another
+        // option.
         let (rest, values) = values::split(&texts);
         let (_, software) = software::split(&rest);
         let pmus = vec![PmuEvent {

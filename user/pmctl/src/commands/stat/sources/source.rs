@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sources of counts during a run: counters of all CPUs, or events of tasks.
+//! The interface of all sources of counts, and the counts themselves.
 
 use std::time::Duration;
 
@@ -80,8 +80,9 @@ impl ColumnCount {
         }
     }
 
-    /// Returns the count, which is exact, of an event that does not take turns. Otherwise returns the count scaled to the
-    /// whole enabled time, as perf estimates it; `None` if the event never had a counter.
+    /// Returns the count unchanged if it is exact: the event does not take turns, or has had a counter all the time.
+    /// Otherwise returns the count scaled to the whole enabled time, as perf estimates it; `None` if the event never
+    /// had a counter.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -99,7 +100,8 @@ impl ColumnCount {
         })
     }
 
-    /// Returns the sum of the counts of several cores or tasks for the report; the reason if there is none.
+    /// Returns the count to report, if this is the sum of the counts of several CPUs or tasks; the reason if there is
+    /// none.
     fn reported(self) -> Result<Self, Uncounted> {
         if self.takes_turns {
             return Ok(self);
@@ -123,8 +125,8 @@ pub(in crate::commands::stat) fn counts_since(now: &Summands, before: &Summands)
     now.iter().enumerate().map(of_column).collect()
 }
 
-/// Returns the sum of the summands of each column, each of them estimated by itself, since events take turns on each CPU and
-/// in each task separately. Returns also why columns have no count, if they have summands.
+/// Returns the count of each column: the sum of its summands. Each summand is estimated by itself, since events take
+/// turns on each CPU and in each task separately. Also returns the reasons why columns with summands have no count.
 pub(in crate::commands::stat) fn estimate_counts(counted: &Summands) -> (Counts, Reasons) {
     let sum = |summands: &[ColumnCount]| {
         let estimates = summands.iter().map(|one| one.estimated());
@@ -209,7 +211,7 @@ pub(in crate::commands::stat) trait CountSource {
     /// Returns the counts. `elapsed` is the time since the start of the counters.
     fn read(&self, elapsed: Duration) -> Result<Summands>;
 
-    /// Returns why columns were not counted, as far as their counts do not show it.
+    /// Returns the reasons for uncounted columns that the counts themselves do not show.
     fn uncounted_reasons(&self) -> Result<Reasons> {
         Ok(vec![None; self.columns().len()])
     }

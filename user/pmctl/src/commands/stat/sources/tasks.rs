@@ -35,7 +35,7 @@ pub(in crate::commands::stat) struct CountingManner {
 }
 
 impl CountingManner {
-    /// Returns the way that the options ask for.
+    /// Returns the manner that the options ask for.
     pub(in crate::commands::stat) fn from_args(args: &Stat, scope: &Scope) -> Self {
         Self {
             inherit: !args.no_inherit,
@@ -132,8 +132,8 @@ impl TaskCounts {
         })
     }
 
-    /// Opens all events for these threads, but those that the driver can't count. Closes earlier ones first, since their
-    /// counters are needed again.
+    /// Closes the open events, since their counters are needed again, and opens all events for these threads except
+    /// those that the driver can't count.
     fn reopen(&mut self, tids: &[u32]) -> Result<()> {
         self.open_groups.clear();
         loop {
@@ -446,9 +446,9 @@ fn opened_or_ended<T, E>(
     }
 }
 
-/// Marks the events of a refused group that the driver does not have as absent. `failed` has the errors of opening each
-/// event by itself, since the group may also be refused for its size. If `failed` is empty, and pmctl has made the group,
-/// splits the group: its events may be of different kinds of cores. Returns whether an event was changed.
+/// Marks the events of a refused group as absent if the driver does not have them. `failed` has the errors of opening
+/// each event by itself, since the group may also be refused for its size. If `failed` is empty, and pmctl has made the
+/// group, splits the group: its events may be of different kinds of cores. Returns whether an event was changed.
 pub(in crate::commands::stat) fn mark_or_split(
     events: &mut [EventSpec],
     members: &[usize],
@@ -479,8 +479,8 @@ pub(in crate::commands::stat) fn mark_or_split(
 /// CPUs that lack the events: the kinds of cores of a hybrid processor have different ones.
 ///
 /// # Errors
-/// The first error of `open` other than [`Cause::NoSuchEvent`], which a CPU that lacks the events has. If all CPUs lack
-/// them, the error of the first CPU.
+/// The first error of `open` other than [`Cause::NoSuchEvent`], which means that the CPU lacks the events. If all CPUs
+/// lack them, the error of the first CPU.
 pub(in crate::commands::stat) fn open_on_each<C, T>(
     cpus: impl IntoIterator<Item = C>,
     open: impl Fn(C) -> Result<Option<T>, Error>,
@@ -599,7 +599,8 @@ mod tests {
     #[derive(Debug)]
     struct Refusing(Errno);
 
-    // SAFETY: `Driver` requires that the descriptors are events of the kernel: this one opens none.
+    // SAFETY: `Driver` requires that each descriptor that `open_event` returns is an event of the kernel. This
+    // `open_event` always fails, so it returns no descriptor.
     unsafe impl Driver for Refusing {
         fn call(&self, call: Call<'_>) -> Result<(), Errno> {
             match call {

@@ -49,7 +49,7 @@ fn to_i32(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
-/// Returns the error of opening the event of this name.
+/// Returns the error for an event, named `label`, that could not be opened.
 fn open_error(errno: Errno, label: &str) -> anyhow::Error {
     match errno {
         Errno::EMFILE | Errno::ENFILE => exit::no_descriptor(&format!("can't count {label}")),
@@ -68,7 +68,8 @@ fn open_error(errno: Errno, label: &str) -> anyhow::Error {
 pub(in crate::commands::stat) struct WithSoftware {
     counts: Box<dyn CountSource>,
     events: Vec<Software>,
-    /// Pairs of a task and a CPU to count, -1 for all. Empty for a command, or for `task_list`.
+    /// Pairs of a task and a CPU to count, -1 for all. Empty for a command and with `task_list`, whose tasks are known
+    /// only when the events are opened.
     targets: Vec<(i32, i32)>,
     /// The processes and threads of -p and -t.
     task_list: Option<TaskList>,
@@ -76,8 +77,8 @@ pub(in crate::commands::stat) struct WithSoftware {
     begins_at_exec: bool,
     /// The descriptors of each event, one for each of its targets.
     open_events: Vec<Vec<CountingEvent>>,
-    /// Events of the driver's that count nothing, one for each task. The kernel does not tell that its events have left a
-    /// task that executes a setuid program, for example; the driver does, whose events leave the task at the same exec.
+    /// The driver's dummy events, which count nothing, one for each task. When a task executes a setuid program, for
+    /// example, the kernel's events and the driver's events leave the task, but only the driver reports that.
     exec_watchers: Vec<Event>,
 }
 
@@ -139,7 +140,7 @@ impl WithSoftware {
         self.watch_execs(targets)
     }
 
-    /// Opens an event of the driver's that counts nothing for each target that is a task.
+    /// Opens a dummy event of the driver for each target that is a task.
     fn watch_execs(&mut self, targets: &[(i32, i32)]) -> Result<()> {
         self.exec_watchers.clear();
         let mut tids = targets
@@ -159,7 +160,7 @@ impl WithSoftware {
             };
             match watcher.open_on(&device) {
                 Ok(watcher) => self.exec_watchers.push(watcher),
-                // As for the kernel's events.
+                // One of several threads has ended meanwhile, as in `open_event`.
                 Err(error) if error.cause == Cause::NoSuchTask && targets.len() > 1 => {}
                 Err(error) => return Err(exit::with_help(error)),
             }
@@ -188,10 +189,11 @@ impl WithSoftware {
         Ok(files)
     }
 
-    /// Returns what the kernel takes for an event.
+    /// Returns the structure that opens an event.
     fn attr(&self, event: Software) -> PerfEventAttr {
         let modes = event.modes;
-        // A clock counts the same without it, but only for users who may count the kernel.
+        // A clock has the same count with and without kernel mode, but only users who may count the kernel may include
+        // that mode.
         let excludes_kernel = modes == Modes::User || (event.is_clock() && modes == Modes::Both);
         let flags = [
             (self.inherit, PerfEventAttr::INHERIT),
@@ -283,7 +285,7 @@ impl CountSource for WithSoftware {
                 let reading = event
                     .read()
                     .context("can't read an event of the kernel's")?;
-                // It is not pinned, and never waits for a counter.
+                // The event is not pinned, so it always has a count.
                 let reading = reading.context("an event of the kernel's has no count")?;
                 let running_time = Duration::from_nanos(reading.running);
                 sum = sum.plus(ColumnCount::whole(reading.count, running_time));
