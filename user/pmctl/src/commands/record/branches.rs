@@ -16,7 +16,7 @@ pub(super) struct WantedBranches {
 }
 
 impl WantedBranches {
-    /// Refuses branches that the CPU can't record. `are_recorded` is whether the driver has branch records at all.
+    /// Refuses branches that the CPU can't record. `are_recorded` says whether the driver has branch records at all.
     pub(super) fn check_support(self, pmu: &Pmu, are_recorded: bool) -> Result<(), Usage> {
         let records = pmu.capabilities().ok().and_then(|found| found.last_branch);
         match self.refusal_reason(records, are_recorded) {
@@ -25,8 +25,8 @@ impl WantedBranches {
         }
     }
 
-    /// Returns the reason for a refusal, and what to do. `records` are those that CPUID describes; it does not describe
-    /// Intel's first kind of records.
+    /// Returns the reason for a refusal, and what to do. `records` is the kind of records that CPUID describes: `None`
+    /// also for Intel's first kind, which CPUID does not describe.
     const fn refusal_reason(
         self,
         records: Option<BranchRecords>,

@@ -38,9 +38,9 @@ impl Scale {
 /// The clock of a recording.
 #[derive(Clone, Debug)]
 pub(super) enum Clock {
-    /// perf's own.
+    /// perf's own clock.
     Perf(Scale),
-    /// [`FALLBACK_CLOCK`], read together with the counter: counter and nanoseconds, in their order.
+    /// Pairs of the time-stamp counter and [`FALLBACK_CLOCK`] in nanoseconds, read together, in the order of time.
     Pairs(Vec<(u64, u64)>),
 }
 
@@ -48,7 +48,7 @@ impl Clock {
     /// Reads the clock, unless it is perf's own. Must be called at the beginning, at the end, and in between.
     pub(super) fn read(&mut self, device: &Device) {
         if let Self::Pairs(pairs) = self {
-            // Without a counter that can be read there are no times in the records either.
+            // If the counter can't be read, the records have no times either.
             pairs.extend(read_pair(device));
         }
     }
@@ -91,7 +91,7 @@ fn interpolate(pairs: &[(u64, u64)], ticks: u64) -> u64 {
     let behind = pairs.partition_point(|pair| pair.0 <= ticks);
     let ((t0, ns0), (t1, ns1)) = match pairs.get(behind.wrapping_sub(1)..=behind) {
         Some(&[before, after]) => (before, after),
-        // Before the first or after the last pair: the line through these two is the most exact one.
+        // Before the first or after the last pair, the line through the first and the last pair is the most exact one.
         _ => ((first, begin), (last, end)),
     };
     let slope = |number: i128| {

@@ -17,7 +17,7 @@ use crate::system::stdio;
 
 /// Destination of a recording.
 pub(super) enum Destination {
-    /// This file. A recording that it holds already is renamed to `.old`.
+    /// A file. An earlier recording in it is renamed to `.old`.
     File(NewFile),
     /// Standard output, as a stream.
     Output,
@@ -158,13 +158,13 @@ impl Destination {
     }
 }
 
-/// Renames an existing file to `.old`, unless it is empty.
+/// Appends `.old` to the name of an existing file, unless the file is empty.
 pub(crate) fn rename_to_old(path: &Path) -> io::Result<()> {
     if !fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0) {
         return Ok(());
     }
     match fs::rename(path, old_path(path)) {
-        // Another recording has moved it away in between.
+        // Another recording has moved the file meanwhile.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,
     }

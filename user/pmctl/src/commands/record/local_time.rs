@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::libc;
 
-/// A local time, to a hundredth of a second.
+/// A local time with a resolution of a hundredth of a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LocalTime {
     year: i32,

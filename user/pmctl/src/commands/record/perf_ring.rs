@@ -21,7 +21,7 @@ use crate::recording::perfdata::{Body, Record, SampleParts, decode_record, recor
 #[repr(C)]
 struct Control {
     versions: [u32; 2],
-    /// Odd while the kernel changes what follows.
+    /// A sequence number, which is odd while the kernel changes the next members.
     lock: AtomicU32,
     index: UnsafeCell<u32>,
     offset: UnsafeCell<i64>,
@@ -135,8 +135,7 @@ impl PerfRing {
         Ok(())
     }
 
-    /// Opens an event that writes to `ring`, as [`Self::add`] does; the first event brings the ring with it, as by
-    /// [`Self::open`].
+    /// Opens an event that writes to `ring`: as [`Self::add`] does, or if there is no ring yet, as [`Self::open`] does.
     ///
     /// # Errors
     /// The errors of [`Self::open`] and [`Self::add`].
@@ -201,7 +200,7 @@ impl PerfRing {
     pub(super) fn drain_raw(&mut self, mut handle: impl FnMut(&[u8])) {
         let bytes = self.take_bytes();
         let mut rest = &bytes[..];
-        // Nothing is left over at the end: the kernel writes whole records.
+        // The kernel writes whole records, so no part of one remains.
         while let Some((record, next)) =
             record_size(rest).and_then(|size| rest.split_at_checked(size))
         {
@@ -210,6 +209,7 @@ impl PerfRing {
         }
     }
 
+    /// Copies the records since the last call, and tells the kernel that their space is free.
     fn take_bytes(&mut self) -> Vec<u8> {
         let control = self.control();
         let words = self.words();

@@ -12,10 +12,10 @@ use crate::events::words::words;
 use crate::recording::perfdata::EventKind;
 use crate::system::exit::Usage;
 
-/// The event without -e.
+/// The event that is sampled without -e.
 pub(super) const DEFAULT_EVENT: &str = "cycles";
 
-/// The message for branches of events with different modes.
+/// The message for -b with events of different modes.
 pub(super) const MIXED_BRANCHES: &str =
     "-b: a CPU records branches of the same modes for all events. Give all of them `:u`, or none.";
 
@@ -48,14 +48,15 @@ pub(super) fn refuse_linux_events(text: &str, pmu: &Pmu) -> Result<(), Usage> {
     }
 }
 
-/// Returns the event as perf's file has it: perf's number, or the bits of its event select register.
+/// Returns the event as perf's file names it: by perf's number, or by the bits of its event select register.
 pub(super) fn event_kind(event: &EventSpec) -> EventKind {
     if let Some(number) = event.meaning.and_then(Meaning::number) {
         // The upper half names perf's PMU of the only kind of core that counts the event.
         let core_type = u64::from(event.core_type.unwrap_or(0));
         return EventKind::Hardware(core_type << PERF_PMU_TYPE_SHIFT | u64::from(number));
     }
-    // perf has the modes in other fields. An event of fixed counter n alone is event 0 with the unit mask n + 1 to perf.
+    // perf has the modes in other fields. For perf, an event that only fixed counter n counts is event 0 with the unit
+    // mask n + 1.
     let modes = EventSelect::fixed().modes(Modes::Both).bits();
     let general = event.general.map(|select| select.bits() & !modes);
     let fixed = event.fixed.map_or(0, |number| u64::from(number) + 1 << 8);

@@ -134,11 +134,12 @@ pub(super) fn summarize(
 fn suggest_period(events: u64) -> Option<u32> {
     const GOOD_SAMPLES: u64 = 100;
     let period = u32::try_from(events / GOOD_SAMPLES).unwrap_or(u32::MAX);
-    // An odd period: few loops are in step with it.
+    // The period is odd, since few loops are in step with an odd period.
     (period > 0).then_some(period | 1)
 }
 
-/// Returns a smaller period if this one made few samples, and a smaller one is of use.
+/// Returns a smaller period to advise if `period` made few samples; `None` if it made enough, or if it is small
+/// already.
 fn smaller_period(period: u32, samples: u64) -> Option<u32> {
     const FEW_SAMPLES: u64 = 50;
     /// Prime numbers, a factor of ten apart: a larger step could fill the buffers. With a still smaller period most of

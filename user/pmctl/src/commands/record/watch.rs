@@ -13,7 +13,7 @@ use crate::system::exit;
 use crate::system::signals::{BlockedSignals, Event};
 use crate::system::stdio::{HeldMessages, complain};
 
-/// Length of a round, so short that perf's rings, which hold some thousand switches, don't get full.
+/// The largest length of a round. In this time perf's rings, which hold some thousand switches, don't get full.
 const ROUND_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A running recording: its command, its time limit and its line of progress.
@@ -22,7 +22,7 @@ pub(super) struct Watch<'a> {
     signals: &'a BlockedSignals,
     begin: Instant,
     progress: Progress,
-    /// The command; `None` without one.
+    /// The running command; `None` without one.
     running: Option<RunningCommand>,
     ending: Option<Ending>,
     /// Keeps messages off the terminal while the command runs; `None` without a command or a terminal.
@@ -50,18 +50,18 @@ impl<'a> Watch<'a> {
         })
     }
 
-    /// Returns the time since the begin.
+    /// Returns the time since the beginning of the recording.
     pub(super) fn elapsed(&self) -> Duration {
         self.begin.elapsed()
     }
 
-    /// Returns whether there is a command, whose end is that of the recording.
+    /// Returns whether there is a command; the recording ends when the command does.
     pub(super) const fn has_command(&self) -> bool {
         self.running.is_some()
     }
 
-    /// Returns how long the next round may last: [`ROUND_INTERVAL`], the shortest of `limits`, or the time that is left for
-    /// the recording, whichever is the shortest. `None` if the recording's time is over.
+    /// Returns how long the next round may last: the shortest of [`ROUND_INTERVAL`], `limits`, and the recording's
+    /// remaining time. `None` if the recording's time is over.
     pub(super) fn next_round(
         &self,
         limits: impl IntoIterator<Item = Duration>,
@@ -129,8 +129,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Waits until the command has ended, and returns its ending; `None` without a command. Then the messages appear that
-    /// were held.
+    /// Waits until the command has ended, and returns its ending; `None` without a command. Held messages appear then.
     pub(super) fn wait_for_command(mut self) -> Result<Option<Ending>> {
         self.progress.remove();
         while self.running.is_some() && self.ending.is_none() {

@@ -29,7 +29,7 @@ pub(super) fn dummies(
     parts: SampleParts,
 ) -> Vec<Builder> {
     let dummy = || {
-        // In user mode: without privileges a user may open such an event for own tasks.
+        // Only user mode, since a user without privileges may open such an event for own tasks.
         let dummy = Event::dummy().user();
         let dummy = match records {
             TaskRecords::None => dummy,

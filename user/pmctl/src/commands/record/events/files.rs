@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The files of a recording: one, or with `--switch-output` one after the other.
+//! The files of a recording: a single one, or with `--switch-output` several, one after the other.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, File};
@@ -54,11 +54,12 @@ pub(super) struct Files<'a> {
     totals: Vec<u64>,
     /// The number of lost samples of each CPU at the end of the previous file.
     lost: BTreeMap<u32, u64>,
-    /// The files that are finished, the oldest first.
+    /// The paths of the finished files of --switch-output, the oldest first.
     finished: VecDeque<PathBuf>,
     /// A finished file lacks samples.
     has_losses: bool,
-    /// The file that could not grow, after which no other one was begun; an error if it has no end.
+    /// The notes and the summary of a file that could not grow, after which no other file was begun; the error, if its
+    /// end could not be written.
     cut_file: Option<Result<(Notes, RecordingSummary)>>,
 }
 
@@ -95,7 +96,7 @@ impl<'a> Files<'a> {
         format!("can't write {}", self.destination.name())
     }
 
-    /// Returns the time until the next file begins; `None` if time does not decide.
+    /// Returns the time until the next file begins; `None` unless --switch-output has a time.
     pub(super) fn time_left(&self) -> Option<Duration> {
         match self.options.switch_output {
             Some(SwitchOutput::Time(limit)) => {
@@ -129,7 +130,7 @@ impl<'a> Files<'a> {
             .with_context(|| self.write_error())
     }
 
-    /// Ends the file, and begins the next one. Breaks if one of them could not grow: the recording ends with it.
+    /// Ends the file, and begins the next one. Breaks if one of the two could not grow: the recording ends then.
     pub(super) fn switch_file(
         &mut self,
         stream: &mut RingStream,
@@ -140,8 +141,8 @@ impl<'a> Files<'a> {
         self.break_if_full(switched)
     }
 
-    /// Breaks in place of an error, if that means that a file could not grow, and leaves the error to
-    /// [`Self::end_last_file`]: the command still runs, and has to be waited for.
+    /// Turns the error of a file that could not grow into a break, and leaves the error to [`Self::end_last_file`]: the
+    /// command still runs, and pmctl has to wait for it.
     fn break_if_full(&mut self, switched: Result<ControlFlow<()>>) -> Result<ControlFlow<()>> {
         let is_full = |error: &anyhow::Error| {
             let error = error.downcast_ref::<io::Error>();
@@ -156,6 +157,7 @@ impl<'a> Files<'a> {
         }
     }
 
+    /// Ends the file, and begins the next one. Breaks if the file could not grow.
     fn end_and_begin(
         &mut self,
         stream: &mut RingStream,
@@ -172,8 +174,8 @@ impl<'a> Files<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Reports a finished file that is not the last one, and what it lacks. Breaks if it could not grow, and leaves the
-    /// report to [`Self::end_last_file`].
+    /// Reports a finished file that is not the last one, and its losses. If the file could not grow, breaks, and leaves
+    /// the report to [`Self::end_last_file`].
     fn note_switch(&mut self, notes: Notes, written: RecordingSummary) -> ControlFlow<()> {
         if notes.cut.is_some() {
             self.cut_file = Some(Ok((notes, written)));
@@ -181,7 +183,7 @@ impl<'a> Files<'a> {
         }
         self.has_losses |= !notes.is_whole();
         complain(written.result());
-        // A warning that can't be printed is no reason to fail: the exit code and the file tell the same.
+        // A warning that can't be printed is no reason to fail: the exit code and the file report the losses, too.
         let mut warning = Vec::new();
         let _ = perfdata::warn_of_losses(&notes, Colors::new(true), &mut warning);
         write_message(&warning);
@@ -216,6 +218,8 @@ impl<'a> Files<'a> {
         !self.has_losses && notes.is_whole()
     }
 
+    /// Writes the rest of the file and its end, renames the file with --switch-output, and returns its notes and
+    /// summary.
     fn close_file(
         &mut self,
         stream: &mut RingStream,
@@ -291,7 +295,7 @@ impl<'a> Files<'a> {
         Ok((notes, written))
     }
 
-    /// Returns the losses since the previous file. On the CPUs of `throttled`, throttling was their reason.
+    /// Returns the losses since the previous file. `throttled` has the CPUs on which throttling is their reason.
     fn losses(&mut self, samplers: &mut Samplers, throttled: &BTreeSet<u32>) -> Result<Vec<Loss>> {
         let mut losses = Vec::new();
         for (cpu, lost) in samplers.lost_by_cpu()? {
@@ -326,7 +330,7 @@ impl<'a> Files<'a> {
         Ok(losses)
     }
 
-    /// Removes the files beyond `--switch-max-files`.
+    /// Removes the oldest files if there are more than `--switch-max-files`.
     fn remove_oldest(&mut self) {
         let max_files = self.options.max_files.unwrap_or(u32::MAX) as usize;
         while self.finished.len() > max_files {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of tasks and their memory before a file begins: each file of `--switch-output` repeats it.
+//! The state of tasks and their memory before a file begins: each file of `--switch-output` begins with this state.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
@@ -41,12 +41,13 @@ impl History {
         }
     }
 
-    /// Removes and returns the records that were kept. They have to be added to the state ([`Self::apply`]), each once.
+    /// Removes and returns the records that were kept. The caller has to pass each of these records to [`Self::apply`]
+    /// once.
     pub(super) fn take_recent(&mut self) -> Vec<Record> {
         self.recent.drain(..).collect()
     }
 
-    /// Changes the state as the record says.
+    /// Updates the state with a record.
     pub(super) fn apply(&mut self, record: &Record) {
         match &record.body {
             Body::Map(map) if map.is_kernel => {

@@ -19,7 +19,7 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// Returns whether an event was opened on a CPU, and takes note of a CPU that lacks it.
+    /// Returns whether an event was opened on a CPU. Notes the CPU if it lacks the event.
     ///
     /// # Errors
     /// The event was refused for another reason.

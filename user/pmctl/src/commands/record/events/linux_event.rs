@@ -27,7 +27,7 @@ pub(super) struct SampleForm {
     pub(super) stack_bytes: u32,
 }
 
-/// When and for which tasks an event samples.
+/// The tasks that an event samples, and the time when it begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Activation {
     /// Tasks that the sampled tasks create are sampled, too.
@@ -36,13 +36,14 @@ pub(super) struct Activation {
     pub(super) on_exec: bool,
 }
 
-/// Words of `read_format`: the count, the times enabled and running, and the number of lost samples.
+/// Number of words that read(2) returns with [`READ_FORMAT`]: the count, the times enabled and running, and the number
+/// of lost samples.
 pub(super) const READ_WORDS: usize = 4;
 const READ_FORMAT: u64 =
     PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING | PERF_FORMAT_LOST;
 
 impl LinuxEvent {
-    /// Describes the event for the file. If it is one of several PMUs, the file has the first one's numbers.
+    /// Describes the event for the file. For an event of several PMUs, the file has the numbers of the first PMU.
     pub(super) fn describe(&self, form: SampleForm) -> Option<perfdata::Event> {
         Some(perfdata::Event {
             name: self.event.label.clone(),
@@ -118,7 +119,8 @@ fn leaves_out_user_callers(call_graph: Option<CallGraph>) -> bool {
     )
 }
 
-/// A test for options that don't go with events of Linux's PMUs, and the message's part that says so.
+/// A test for options that don't go with events of Linux's PMUs, and the part of the message with the reason and
+/// advice.
 type Conflict = (fn(&EventOptions) -> bool, &'static str);
 const CONFLICTS: [Conflict; 3] = [
     (

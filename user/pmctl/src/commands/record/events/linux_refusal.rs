@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The reason why Linux refuses to sample an event of its PMUs, found by trial: the errno is the same for most.
+//! The reason why Linux refuses to sample an event of its PMUs, found by trial, since most reasons have the same errno.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ use crate::commands::record::perf_ring::ALL_TASKS;
 use crate::events::perf_event;
 use crate::events::rights::{OWN_COMMAND_ADVICE, perf_event_paranoid};
 
-/// An event that Linux refuses: the structure, the task and the CPU.
+/// An event that Linux refuses, with the arguments of `perf_event_open(2)`.
 #[derive(Clone, Copy)]
 pub(super) struct RefusedCall<'a> {
     pub(super) event: &'a LinuxEvent,
@@ -74,9 +74,9 @@ impl RefusedCall<'_> {
         )
     }
 
-    /// Returns whether Linux takes such an event.
+    /// Returns whether Linux accepts such an event.
     fn opens(&self, attr: PerfEventAttr, task: i32) -> bool {
-        // Inheritance is of tasks only.
+        // Only events of tasks can be inherited, or be enabled on exec.
         let flags = match task {
             ALL_TASKS => attr.flags & !(PerfEventAttr::INHERIT | PerfEventAttr::ENABLE_ON_EXEC),
             _ => attr.flags,
@@ -87,10 +87,10 @@ impl RefusedCall<'_> {
     }
 }
 
-/// Where Linux tells the highest frequency of its events.
+/// The file with the highest frequency that Linux accepts for its events.
 pub(super) const MAX_FREQUENCY_FILE: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
 
-/// Returns the highest frequency that Linux takes; `None` if it can't be read.
+/// Returns the highest frequency that Linux accepts; `None` if it can't be read.
 pub(super) fn max_frequency() -> Option<u64> {
     let text = fs::read_to_string(MAX_FREQUENCY_FILE);
     text.ok()?.trim().parse().ok()

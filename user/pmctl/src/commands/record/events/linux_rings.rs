@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The open events of Linux's PMUs, and their rings, one for each CPU. The records are in the form of the driver's, and
-//! have the same clock.
+//! The open events of Linux's PMUs, and their rings, one for each CPU. Their records have the form and the clock of the
+//! driver's records.
 
 use std::iter;
 use std::mem;
@@ -32,7 +32,7 @@ pub(super) struct LinuxRings {
     first_index: usize,
     /// Sampling begins with the command's exec.
     begins_at_exec: bool,
-    /// The events are of tasks, and not of CPUs.
+    /// The events belong to tasks, and not to CPUs.
     is_of_tasks: bool,
 }
 
@@ -60,9 +60,9 @@ pub(super) enum Refusal {
 /// The numbers that read(2) of an event returns.
 struct EventState {
     count: u64,
-    /// Time in nanoseconds.
+    /// The time in which the event was enabled, in nanoseconds.
     enabled: u64,
-    /// Time in nanoseconds.
+    /// The time in which the event was on its PMU, in nanoseconds.
     running: u64,
     /// The number of lost samples.
     lost: u64,
@@ -278,7 +278,7 @@ impl LinuxRing {
         for event in self.ring.events() {
             let words = perf_event::read_words::<READ_WORDS>(event);
             let words = words.context("can't read an event of Linux's")?;
-            // It is not pinned, so it can't be in error.
+            // The event is not pinned, so it can't be in the error state.
             let [count, enabled, running, lost] =
                 words.context("an event of Linux's has no count")?;
             let id = perf_event::id(event).context("can't read an event of Linux's")?;
@@ -296,7 +296,8 @@ impl LinuxRing {
     }
 }
 
-/// Opens an event of each of the tasks on a CPU, if the event's PMU is there. Returns how many were opened.
+/// Opens an event for each of the tasks on a CPU, if Linux reads the event's PMU on this CPU. Returns how many were
+/// opened.
 fn open_event(
     event: &LinuxEvent,
     (form, activation): (SampleForm, Activation),
@@ -336,7 +337,7 @@ fn open_event(
     Ok(opened)
 }
 
-/// Returns whether an event is read on other CPUs than those that are sampled.
+/// Returns whether none of the sampled CPUs is one on which Linux reads the event.
 fn is_elsewhere(event: &LinuxEvent, tasks: &SampledTasks) -> bool {
     let sampled = Cpus::new(tasks.cpus().to_vec());
     let cpus = event.event.cpus();

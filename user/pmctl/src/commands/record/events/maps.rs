@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Collects mappings and the names of tasks. They come from the driver's records, which are in the rings beside the
-//! samples. Where the kernel does not tell the driver about mappings, they come from an event of perf's that needs no
-//! counter, or else from `/proc`.
+//! Collects mappings and the names of tasks. Both come from the driver's records, which are in the rings beside the
+//! samples. Where the kernel does not tell the driver about mappings, an event of perf's that needs no counter records
+//! them, or else pmctl reads them from `/proc`.
 
 use std::mem;
 
@@ -24,7 +24,7 @@ const RING_PAGES: usize = 32;
 enum Origin {
     /// The driver's records.
     Driver,
-    /// perf's rings, of each CPU.
+    /// perf's rings, one for each CPU.
     Perf(Vec<PerfRing>),
     /// `/proc`.
     Processes,
@@ -40,7 +40,7 @@ pub(super) struct Maps {
     executed_pids: Vec<(u32, u64)>,
     /// The processes whose memory is read from `/proc`.
     watched: AHashSet<u32>,
-    /// Memory of the watched processes when it was read last.
+    /// The mappings of the watched processes when they were read last.
     last_memory: Vec<Record>,
     /// Number of records that perf has lost.
     lost: u64,
@@ -49,7 +49,8 @@ pub(super) struct Maps {
 }
 
 impl Maps {
-    /// Chooses the source of mappings of these kinds. If it is perf, opens its events of these tasks on all online CPUs.
+    /// Chooses the origin of mappings of these kinds. If that is perf, opens perf's events for these tasks on all
+    /// online CPUs.
     pub(super) fn open(
         tasks: &SampledTasks,
         online: &[u32],
@@ -77,7 +78,7 @@ impl Maps {
         }
     }
 
-    /// Returns the records that have to come from the driver.
+    /// Returns the kinds of records of tasks that the driver has to write.
     pub(super) const fn wanted_records(&self) -> TaskRecords {
         match self.origin {
             Origin::Driver => TaskRecords::Mappings(self.kinds),
@@ -96,8 +97,8 @@ impl Maps {
         matches!(self.origin, Origin::Processes)
     }
 
-    /// Reads the state before the recording. `samples_kernel` is whether the kernel is sampled; `cgroups` are part of the
-    /// state.
+    /// Reads the state before the recording. `samples_kernel` says whether the kernel is sampled; `cgroups` are part of
+    /// the state.
     pub(super) fn read_initial_state(
         &mut self,
         tasks: &SampledTasks,
@@ -136,7 +137,8 @@ impl Maps {
         }
     }
 
-    /// Takes note of a record of the driver's if it is an exec: the process has new memory, which has to be read.
+    /// Notes the process of a record of the driver's if the record is an exec: the new memory of the process has to be
+    /// read.
     pub(super) fn note_exec(&mut self, record: &Record) {
         if let Body::Comm {
             task, exec: true, ..
@@ -182,7 +184,7 @@ impl Maps {
             .flat_map(|pid| procfs::process_records_of(*pid, self.kinds))
             .collect();
         if now.len() > self.watched.len() && now != self.last_memory {
-            // The complete list at each change would make the file grow with the square of the number of mappings.
+            // Only the new records: complete lists would make the file grow with the square of the number of mappings.
             self.new_records
                 .extend(new_records(&self.last_memory, &now));
             self.last_memory = now;

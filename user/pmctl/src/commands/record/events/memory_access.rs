@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options that record the memory access of each sample (-d, -W). Of the driver's events, only precise samples have
-//! one: the processor writes it with the sample.
+//! The options that record the memory access of each sample (-d, -W). Among the samples of the driver's events, only
+//! precise ones have a memory access: the processor writes it with the sample.
 
 use perfmon::spec::{EventSpec, Precision};
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recording by rings: each CPU has one, which the kernel writes samples to while pmctl streams them to the file.
 //!
-//! Events of Linux's PMUs are sampled beside the driver's, in rings of perf's ([`linux_rings`]). Samples have the IDs of their task. Mappings are recorded in the same rings, or else collected by [`maps`]. [`stream`]
-//! sorts all records by time and writes them, and [`files`] begins and ends the files.
+//! Events of Linux's PMUs are sampled beside the driver's, in rings of perf's ([`linux_rings`]). Samples have the IDs
+//! of their task. Mappings are recorded in the same rings, or else collected by [`maps`]. [`stream`] sorts all records
+//! by time and writes them, and [`files`] begins and ends the files.
 
 mod callers;
 mod dummies;

@@ -54,7 +54,7 @@ pub(super) struct SamplingPlan {
     pub(super) linux_events: Vec<LinuxEvent>,
     parts: SampleParts,
     call_graph: Option<CallGraph>,
-    /// The kinds of branches.
+    /// The kinds of branches that are recorded; `None` without branches.
     branches: Option<BranchKinds>,
     /// The rings overwrite the oldest samples, and keep the newest.
     overwrite: bool,
@@ -263,7 +263,8 @@ impl SamplingPlan {
         })
     }
 
-    /// Returns an event to open, of these tasks or of its cgroup; `None` if it has no encoding.
+    /// Returns an event to open: for its cgroup, or without a cgroup for the tasks that `set_target` sets. `None` if
+    /// the event has no encoding.
     pub(super) fn builder(
         &self,
         index: usize,
@@ -325,7 +326,7 @@ impl SamplingPlan {
         changed
     }
 
-    /// Takes note of the events that are not sampled on all of `cpus`, for the user, unless the user has named a kind of core.
+    /// Adds a note for each event that is not sampled on all of `cpus`, unless the user has named a kind of core.
     pub(super) fn note_lacking_cpus(&mut self, lacking: &LackingCpus, cpus: &[u32]) {
         let names_kind = |label: &str| CoreKind::NAMES.iter().any(|kind| label.starts_with(kind));
         for (index, lacking) in lacking {
@@ -341,8 +342,8 @@ impl SamplingPlan {
         }
     }
 
-    /// Turns precise samples off for events with `:P` whose index is `wanted`. They are then sampled by interrupts.
-    /// Returns whether there was such an event.
+    /// Turns precise samples off for those events with `:P` whose index `is_wanted` accepts. These events are then
+    /// sampled by interrupts. Returns whether there was such an event.
     pub(super) fn turn_off_precision(&mut self, wanted: impl Fn(usize) -> bool) -> bool {
         let is_highest = |(index, event): &(usize, &mut SampledEvent)| {
             event.spec.precision == Some(Precision::Highest) && wanted(*index)
@@ -354,7 +355,7 @@ impl SamplingPlan {
             event.spec.precision = None;
             changed = true;
             let SampledEvent { spec, rate, .. } = event;
-            // A period of 1 asks for each event, which only precise samples can be.
+            // A period of 1 asks for a sample of each event, which only precise samples can give.
             if !event.is_default || precision::is_each_event(*rate) {
                 let note = precision::not_precise_note(&spec.label, spec.modes, *rate, &options);
                 self.degraded.push(note);
@@ -367,7 +368,7 @@ impl SamplingPlan {
         changed
     }
 
-    /// Returns the options of the user that a sample for each event does not go with.
+    /// Returns the given options that exclude a sample for each event (the period 1).
     pub(super) fn excluding_options(&self) -> Vec<&'static str> {
         // --call-graph=lbr records branches as the call chain.
         let is_chain = matches!(self.call_graph, Some(CallGraph::LastBranches(_)));
@@ -385,7 +386,7 @@ impl SamplingPlan {
         memory_access::given_options(self.parts.has_data_address, self.parts.has_weight)
     }
 
-    /// Leaves out where the data came from, which some processors don't record for slow loads, while they record the
+    /// Leaves the data source out of samples: some processors don't record it for slow loads, though they record the
     /// address and the latency. Returns whether samples were to have it.
     pub(super) fn leave_out_data_source(&mut self) -> bool {
         let had_source = mem::replace(&mut self.parts.has_data_source, false);

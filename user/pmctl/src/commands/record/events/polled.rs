@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The event of a ring that is polled.
+//! Polls a ring by one of its events.
 
 use std::os::fd::BorrowedFd;
 
@@ -22,8 +22,8 @@ impl Polled {
         events.nth(self.first)
     }
 
-    /// Passes over the events that have hung up. The ring has to be read afterwards, since polling an event takes the
-    /// notice that it is readable.
+    /// Passes over the events that have hung up. The ring has to be read afterwards, since polling an event clears the
+    /// mark that it is readable.
     pub(super) fn skip_ended<'a>(&mut self, events: impl Iterator<Item = BorrowedFd<'a>>) {
         let ended = events
             .skip(self.first)

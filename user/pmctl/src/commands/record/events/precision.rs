@@ -17,7 +17,7 @@ use crate::system::text::{join_names, thousands};
 /// The `precise_ip` of `:P`. Level 3 exists for instructions only.
 pub(super) const HIGHEST_LEVEL: u8 = 2;
 
-/// The note for users on an event with `:P` whose samples are not precise. `options` are those that exclude a sample for
+/// Returns the note on an event with `:P` whose samples are not precise. `options` are those that exclude a sample for
 /// each event ([`excluding_options`]).
 pub(super) fn not_precise_note(
     label: &str,
@@ -49,8 +49,8 @@ pub(super) fn is_each_event(rate: SampleRate) -> bool {
     rate == SampleRate::Period(PebsFormat::MERGED_PERIOD)
 }
 
-/// Returns the options that a sample for each event does not go with, if they were given: call chains, branches and the
-/// memory access.
+/// Returns the given options that exclude a sample for each event: those for call chains, branches and the memory
+/// access.
 pub(super) fn excluding_options(
     (has_chain, has_branches): (bool, bool),
     parts: SampleParts,
@@ -65,7 +65,7 @@ pub(super) fn excluding_options(
     given.map(|(_, option)| option).collect()
 }
 
-/// Describes the events of which each one can be a sample, without those of `options`.
+/// Describes the events for which a sample of each event is possible, and says that `options` have to be left out.
 fn describe_possible_events(options: &[&str]) -> String {
     let without = match options {
         [] => String::new(),
@@ -74,7 +74,7 @@ fn describe_possible_events(options: &[&str]) -> String {
     format!("instructions in `pmctl vm`{without}")
 }
 
-/// Returns a sentence about the period, if precise samples can't have it.
+/// Returns a sentence about the period; `None` if precise samples can have this period.
 fn period_problem(modes: Modes, rate: SampleRate) -> Option<String> {
     let (min_period, mode) = match modes {
         Modes::User => (MIN_PERIOD, ""),
@@ -103,12 +103,12 @@ fn short_period_reason(rate: SampleRate) -> String {
     }
 }
 
-/// Returns whether precise samples go with the options. The driver does not take them of cgroups.
+/// Returns whether precise samples go with the options. The driver has no precise samples of cgroups.
 pub(super) fn is_possible_with(options: &EventOptions) -> bool {
     options.cgroups.is_empty()
 }
 
-/// Refuses options that precise samples don't go with, if an event asks for these by their level.
+/// Refuses options that exclude precise samples, if an event has a level of precision (`:p` to `:ppp`).
 pub(super) fn check_options<'a>(
     options: &EventOptions,
     mut events: impl Iterator<Item = &'a EventSpec>,
@@ -116,7 +116,7 @@ pub(super) fn check_options<'a>(
     let is_asked = |event: &&EventSpec| matches!(event.precision, Some(Precision::Level(_)));
     match events.find(is_asked) {
         Some(event) if !is_possible_with(options) => {
-            // With the memory access, `:P` is no way out: it is precise or refused.
+            // With -d or -W, `:P` is no alternative: the event is precise or refused.
             let advice = if options.data || options.weight {
                 ""
             } else {
@@ -178,7 +178,7 @@ pub(super) fn refusal_message<'a>(
 /// Returns advice for an event that can't be precise, with `memory_options` as for [`refusal_message`].
 fn advice_without_precision(memory_options: Option<&str>) -> String {
     match memory_options {
-        // Samples by interrupts have no memory access, so that the precision can't be left out.
+        // Samples by interrupts have no memory access, so the precision can't be left out.
         Some(given) => {
             format!("Without {given}, `pmctl record` shows whether the event can be precise.")
         }
@@ -188,7 +188,7 @@ fn advice_without_precision(memory_options: Option<&str>) -> String {
     }
 }
 
-/// Returns the message for an event that has no precise samples in this CPU's format, or none of its level.
+/// Returns the message for an event that can't be precise in this CPU's format, or not at its level; `None` if it can.
 fn level_problem(
     event: &EventSpec,
     supported: PreciseSamples,

@@ -15,7 +15,8 @@ use crate::system::exit;
 
 /// The pages of a ring without -m.
 pub(super) const DEFAULT_PAGES: usize = 64;
-/// The pages of a ring for samples with stacks, which need two pages each, and for precise samples, which come fast.
+/// The pages of a ring for samples with stacks, which need two pages each, and for precise samples, of which many come
+/// in a short time.
 pub(super) const LARGE_RECORD_PAGES: usize = 512;
 /// The pages of a ring for merged samples, of which tens of thousands come at once.
 pub(super) const MERGED_PAGES: usize = 2048;
@@ -25,9 +26,9 @@ pub(super) const MIN_PAGES: usize = 4;
 
 /// A record as it stands in a ring.
 pub(super) enum RingRecord<'a> {
-    /// A ring of the driver's.
+    /// A record in a ring of the driver's.
     Driver(RawRecord<'a>),
-    /// A ring of an event of Linux's PMUs.
+    /// A record in a ring of Linux's PMUs.
     Linux(&'a [u8]),
 }
 
@@ -41,7 +42,7 @@ impl RingRecord<'_> {
     }
 }
 
-/// A ring.
+/// A ring of the driver's events.
 pub(super) struct Ring {
     pub(super) sampler: Sampler,
     polled: Polled,
@@ -84,10 +85,10 @@ impl Ring {
     }
 }
 
-/// The ring of a CPU.
+/// The ring of a CPU, with its sampled events.
 pub(super) struct SampleRing {
     pub(super) cpu: u32,
-    /// The ring of the sampled events and then the dummies.
+    /// The ring. Its first events are the sampled ones, and the dummies follow.
     pub(super) ring: Ring,
     /// The index in the plan of each sampled event, by the kernel's ID of the event.
     pub(super) event_indices: AHashMap<u64, usize>,
@@ -109,7 +110,7 @@ impl SampleRing {
         }
     }
 
-    /// Returns the number of lost samples; `None` if events were missed, so that it is not known.
+    /// Returns the number of lost samples; `None` if events were missed, so that the number is not known.
     pub(super) fn lost_samples(&self) -> Result<Option<u64>> {
         match self.sampled().map(Event::lost_samples).sum() {
             Err(Error {

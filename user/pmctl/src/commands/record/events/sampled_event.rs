@@ -53,7 +53,7 @@ pub(super) struct SampledEvent {
     pub(super) rate: SampleRate,
     /// The cgroup whose tasks are sampled; `None` for all tasks of the target.
     pub(super) cgroup: Option<Cgroup>,
-    /// The user has not chosen the event: its samples are precise where that is possible.
+    /// The event is the default, which the user has not chosen: its samples are precise where that is possible.
     pub(super) is_default: bool,
 }
 

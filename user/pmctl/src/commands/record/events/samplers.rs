@@ -37,7 +37,7 @@ pub(super) struct Samplers {
     overwrite: bool,
     /// Number of events in the plan, the driver's and Linux's.
     events: usize,
-    /// `begins_at_exec` only for a command.
+    /// The manner of sampling; `begins_at_exec` is set only for a command.
     manner: SamplingManner,
     /// Samples are precise: the processor buffers them until they are fetched.
     is_precise: bool,
@@ -76,7 +76,7 @@ impl Samplers {
                 dummies,
                 lacking,
             } = match Self::try_open(plan, tasks, device, (ring_pages, records)) {
-                // Better less precise samples of all CPUs than precise ones of some.
+                // Samples of all CPUs are preferred to precise samples of some CPUs.
                 Ok(Opened { lacking, .. })
                     if plan.turn_off_precision(|index| lacking.contains_key(&index)) =>
                 {
@@ -302,7 +302,7 @@ impl Samplers {
         drained
     }
 
-    /// Returns how many samples each CPU has lost, for those that have lost some.
+    /// Returns how many samples each CPU has lost. CPUs without losses are left out.
     pub(super) fn lost_by_cpu(&self) -> Result<BTreeMap<u32, u64>> {
         let lost = self.lost_by_ring()?;
         let cpu_and_lost =
@@ -338,8 +338,9 @@ impl Samplers {
         rings.map(|ring| ring.cpu).collect()
     }
 
-    /// Returns whether a task has executed a program that must not be sampled. Linux does not tell that of its own events,
-    /// which leave the task, too. The dummies tell it, which are inherited: so they tell nothing if the events are not.
+    /// Returns whether a task has executed a program that must not be sampled. Linux's events leave the task, too, but
+    /// Linux does not report that; the dummies do. The dummies are always inherited, so they are asked only if the
+    /// sampled events are inherited.
     pub(super) fn have_left_program(&self) -> Result<bool> {
         let dummies = self.dummies.iter().filter(|_| self.manner.inherit);
         let dummies = dummies.flat_map(|ring| ring.sampler.events());
@@ -388,7 +389,7 @@ impl Samplers {
     }
 }
 
-/// Makes the plan less, where the driver's refusal allows for that, so that another attempt may succeed.
+/// Reduces the plan so that another attempt may succeed, if the driver's refusal allows for that.
 ///
 /// # Errors
 /// The refusal, with advice.

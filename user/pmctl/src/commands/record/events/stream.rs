@@ -139,7 +139,7 @@ impl RingStream {
         Ok(())
     }
 
-    /// Writes the records that the overwritten rings hold.
+    /// Writes the records of the rings that are overwritten.
     ///
     /// # Errors
     /// An error if the file can't be written, or if a ring can't be read.
@@ -147,7 +147,7 @@ impl RingStream {
         samplers.drain_newest(|record, numbers| {
             self.add(&RingRecord::Driver(record), numbers, maps);
         })?;
-        // Read after the samples, so that no record of a task is missing that precedes the newest sample.
+        // Task records are read after the samples, so that no task record is missing that precedes the newest sample.
         self.keep_task_records(samplers, maps)?;
         if let (true, Some(history)) = (maps.reads_procfs(), &mut self.history) {
             let state_records = procfs::process_records(maps.kinds());
@@ -209,7 +209,7 @@ impl RingStream {
             let word = id(word_of(bytes, index)).to_le_bytes();
             bytes[index * 8..][..8].copy_from_slice(&word);
         }
-        // Linux's throttling is of its own events.
+        // Linux throttles only its own events, which `LinuxRings` reports.
         if let (Some(cpu), RingRecord::Driver(_)) = (fields.throttled, record) {
             // The CPU's number is the lower half of the word.
             let [number @ .., _, _, _, _] = word_of(bytes, cpu).to_le_bytes();
@@ -323,7 +323,7 @@ impl RingStream {
         self.earlier_size + self.size
     }
 
-    /// Writes all remaining records of the file, and looks the symbols up.
+    /// Writes all remaining records of the file, and returns the symbols and the build IDs of the sampled files.
     ///
     /// # Errors
     /// An error if the file can't be written.
@@ -348,7 +348,7 @@ impl RingStream {
     }
 }
 
-/// Returns a word of a record, which has it.
+/// Returns the word of a record at an index, which must be within the record.
 fn word_of(record: &[u8], index: usize) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&record[index * 8..][..8]);
@@ -358,9 +358,9 @@ fn word_of(record: &[u8], index: usize) -> u64 {
 /// The positions of fields in a record of a ring, as indices of its words.
 struct RecordFields {
     time: usize,
-    /// The kernel's IDs of the event.
+    /// The words with the kernel's ID of the event.
     ids: [Option<usize>; 3],
-    /// The throttled CPU; `None` unless the record is of throttling.
+    /// The word with the throttled CPU; `None` unless samples were throttled.
     throttled: Option<usize>,
     is_sample: bool,
 }

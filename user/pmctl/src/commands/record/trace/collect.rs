@@ -46,14 +46,15 @@ pub(super) struct Collected {
     chunks: Vec<Chunk>,
     /// Size of all records in bytes.
     pub(super) size: u64,
-    /// Flags of the buffers of each CPU.
+    /// The flags of all buffers that each CPU has had.
     pub(super) flags: BTreeMap<u32, Flags>,
     /// The time without a trace while buffers were replaced.
     pub(super) gaps: BufferGaps,
 }
 
 impl<'a> ReadyTrace<'a> {
-    /// Allocates the buffers of all CPUs, with `pages` pages each if the user says so.
+    /// Allocates the buffers of all CPUs, with `pages` pages each, or without -m with as many as the limit of locked
+    /// memory allows.
     pub(super) fn new(
         session: &'a Session,
         config: &'a Config,
@@ -150,7 +151,7 @@ impl Collector<'_> {
         })
     }
 
-    /// Stops the trace, and returns all that it has recorded.
+    /// Stops the trace, and returns its remaining records, flags and gaps.
     pub(super) fn stop(mut self) -> Result<Collected> {
         self.trace.stop().map_err(|e| with_help(e.error))?;
         self.collected.drain_and_drop(&mut self.buffers)?;

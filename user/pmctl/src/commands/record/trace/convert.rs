@@ -68,7 +68,7 @@ impl<'a> InterruptRecords<'a> {
         let Some(Timed { time, cpu, .. }) = self.records.first().copied() else {
             return;
         };
-        // The counter is never negative, but FreeBSD's interface has it signed.
+        // The counter is never negative, but Fuchsia's interface has it as a signed number.
         let ticks = u64::try_from(time).unwrap_or(0);
         let timebase = self
             .plan

@@ -265,7 +265,7 @@ fn refuse_impossible_options(options: &TraceOptions, events: &[EventSpec]) -> Re
     }
 }
 
-/// Returns the ID of an event on a counter. Events of fixed counters have IDs; others are defined.
+/// Returns the ID of an event on a counter. Events of fixed counters have IDs; other events are defined in the session.
 fn event_id(
     session: &Session,
     event: &EventSpec,

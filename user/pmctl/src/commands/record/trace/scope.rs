@@ -13,7 +13,7 @@ pub(super) enum KeptRecords<'a> {
     All,
     /// Samples of all programs on these CPUs.
     Cpus(&'a Cpus),
-    /// Records of these processes and of their descendants.
+    /// Records of these processes, to which their descendants are added.
     Family(HashSet<u32>),
 }
 

@@ -90,7 +90,8 @@ pub(super) fn visit_cpus(cpus: &[u32]) -> Result<()> {
     for cpu in cpus {
         let mut one = CpuSet::new();
         one.set(*cpu as usize)?;
-        // May be forbidden, or the CPU may be offline by now. The task is then unknown until its first switch.
+        // The move to the CPU may be forbidden, or the CPU may be offline by now. The task is then unknown until its
+        // first switch.
         let _ = sched_setaffinity(THIS_THREAD, &one);
     }
     sched_setaffinity(THIS_THREAD, &home)

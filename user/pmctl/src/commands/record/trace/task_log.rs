@@ -24,6 +24,7 @@ pub(super) struct TaskLog {
     degraded: Vec<String>,
 }
 
+/// The source of task records.
 enum TaskSource {
     Perf(Sideband),
     /// `/proc`, where this user may not use perf.
@@ -110,8 +111,8 @@ impl TaskLog {
         matches!(self.source, TaskSource::Perf(_))
     }
 
-    /// Returns the task of a sample. Without perf's task switches it is the only process that has a mapping at the sample's
-    /// address, or else unknown.
+    /// Returns the task of a sample. Without perf's task switches, that is the only process that has a mapping at the
+    /// sample's address, or else an unknown task.
     pub(super) fn task_of_sample(&self, stamp: &Stamp, ip: u64) -> Task {
         let task = match &self.source {
             TaskSource::Perf(sideband) => sideband.tasks.task_at(stamp.cpu, stamp.time),

@@ -36,7 +36,7 @@ impl CpuTasks {
         }
     }
 
-    /// Returns the task of a CPU at a time; `None` if nothing is known about the CPU.
+    /// Returns the task of a CPU at a time; `None` if no switch of the CPU was recorded.
     pub(super) fn task_at(&self, cpu: u32, time: u64) -> Option<Task> {
         let CpuSwitches {
             initial_task,
