@@ -13,7 +13,7 @@ const NO_PRECISE_SOURCE: &str = "N/A: the processor has recorded nothing for the
 const NO_SOURCE: &str = "N/A: nothing was recorded for these samples: they are of no load or store, or the PMU does not \
                          tell it.";
 
-/// Returns the notes on the table of an event: on data that were not recorded for the event, or on rows without a data
+/// Returns the notes on the table of an event: on data that were not recorded for the event, and on rows without a data
 /// source. `rows` are the cells of the shown rows.
 pub(super) fn absence_notes<'a>(
     keys: &[Key],
@@ -43,8 +43,8 @@ pub(super) fn absence_notes<'a>(
     notes
 }
 
-/// Returns whether a row has no value for a key of the data source. `locked` and `blocked` are left out: for them the
-/// processor has no other value if there was no lock or nothing to wait for.
+/// Returns whether a row has no value for a key of the data source. The keys `locked` and `blocked` are left out: N/A
+/// is their value also if there was no lock, or nothing to wait for.
 fn lacks_value(keys: &[Key], cells: &[String]) -> bool {
     let mut cells = keys.iter().zip(cells);
     cells.any(|(key, cell)| matches!(key, Key::Mem | Key::Tlb | Key::Snoop) && cell == NA)

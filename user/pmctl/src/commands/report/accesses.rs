@@ -22,7 +22,7 @@ pub(super) struct AccessId {
 }
 
 impl AccessId {
-    /// Adds what a key shows of a sample.
+    /// Sets the member that a key shows, to the value of a sample.
     pub(super) fn add_key(&mut self, key: Key, named: &NamedSample<'_>, names: &SampleNames<'_>) {
         let access = &named.sample.access;
         match key {
@@ -66,7 +66,7 @@ fn data_text(named: &NamedSample<'_>, names: &SampleNames<'_>) -> String {
     }
 }
 
-/// Returns a cell of a row as it is shown: the weight of a row is the sum of those of its samples, as in perf.
+/// Returns a cell of a row as it is shown: the weight of a row is the sum of its samples' weights, as in perf.
 fn shown_cell(key: Key, cell: &str, samples: u64) -> Cow<'_, str> {
     match (key, cell.parse::<u64>()) {
         (Key::Weight, Ok(latency)) => latency.saturating_mul(samples).to_string().into(),

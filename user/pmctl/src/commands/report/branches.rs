@@ -16,7 +16,7 @@ use crate::system::screen::Screen;
 use crate::system::table::{Align, Table};
 use crate::system::text::thousands;
 
-/// Number of times that a branch was taken, and that it was mispredicted.
+/// The number of times that a branch was taken, and that it was mispredicted.
 #[derive(Clone, Copy, Debug, Default)]
 struct BranchTotals {
     taken: u64,

@@ -27,13 +27,13 @@ impl Tree {
         self.0.is_empty()
     }
 
-    /// Returns whether a function of the first level has `least` events or more.
+    /// Returns whether a function of the first level has at least `min_events` events.
     pub(crate) fn has_events(&self, least: u64) -> bool {
         self.0.values().any(|(events, _)| *events >= least)
     }
 
-    /// Returns the functions of the first level with `least` events or more, the largest first: the name, the events, and
-    /// the levels below.
+    /// Returns the functions of the first level with at least `min_events` events, the largest first: the name, the
+    /// events, and the levels below.
     pub(crate) fn largest_first(&self, least: u64) -> Vec<(&str, u64, &Self)> {
         let nodes = self.0.iter().filter(|(_, (events, _))| *events >= least);
         let mut nodes: Vec<_> = nodes
@@ -43,7 +43,8 @@ impl Tree {
         nodes
     }
 
-    /// Returns a line for each function with `least` events or more, the largest first, with its part of `whole`.
+    /// Returns a line for each function with at least `min_events` events, with its percentage of `whole`. On each
+    /// level the largest comes first.
     pub(crate) fn text_lines(&self, whole: u64, least: u64) -> Vec<String> {
         let mut lines = Vec::new();
         self.push_lines((whole, least), 0, &mut lines);

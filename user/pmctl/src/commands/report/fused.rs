@@ -58,7 +58,8 @@ struct FusedPair {
 impl FusedPair {
     /// Returns the pair at the beginning of `code` of a program with registers of `bits` bits; `None` if no pair is there.
     fn decode(bits: u32, code: &[u8]) -> Option<Self> {
-        /// The address for which the code is decoded, so that the targets before it have 32 bits, too.
+        /// The address at which the code is decoded. It is large enough that targets before it are not negative, and
+        /// has 32 bits for programs with 32 bits.
         const START: u64 = 1 << 31;
         let mut decoder = Decoder::with_ip(bits, code, START, DecoderOptions::NONE);
         let (first, second) = (decoder.decode(), decoder.decode());

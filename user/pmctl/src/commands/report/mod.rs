@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `pmctl report`: shows which programs and functions the samples are of, as tables.
+//! `pmctl report`: tables of the programs and functions that were sampled.
 
 mod absences;
 mod accesses;
@@ -35,7 +35,7 @@ use shown_rows::{within_limits, write_hidden_rows, write_no_sample};
 use values::{amount_text, percent_text};
 pub(crate) use values::{total_text, value_range};
 
-/// Prints a table for each event, or the one of the branches.
+/// Prints a table for each event, or the table of the branches.
 pub(crate) fn report(args: &Report, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
     check_recording(args, &recording)?;
@@ -165,7 +165,8 @@ fn write_event(
     Ok(())
 }
 
-/// Returns the text of the event's total count, which includes events without a sample.
+/// Returns the text with an event's total count, which includes events that no sample stands for; empty without a
+/// total.
 fn counted_text(recording: &Recording, index: usize) -> String {
     let notes = &recording.notes;
     let cpus = notes.scope.strip_prefix("CPU ");

@@ -44,7 +44,7 @@ impl NamelessSamples {
         }
     }
 
-    /// Prints the files with many such samples, and what to do.
+    /// Prints the files with many samples without a name, and advice.
     pub(super) fn write_warnings(
         &self,
         recording: &Recording,

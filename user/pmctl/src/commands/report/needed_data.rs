@@ -8,7 +8,7 @@ use crate::args::{Key, KeyNeed, Report};
 use crate::recording::perfdata::{Recording, SampleParts};
 use crate::system::exit::Usage;
 
-/// A precise event, which memory accesses need, in the advice to record again.
+/// The option for a precise event in the advice to record again. Memory accesses need such an event.
 const PRECISE_EVENT: &str = " -e NAME:pp";
 
 /// Fails if an option needs data that the recording lacks.
@@ -29,7 +29,7 @@ pub(crate) fn check_recording(args: &Report, recording: &Recording) -> Result<()
     Ok(())
 }
 
-/// Fails if a key needs data that the recording lacks. `name` is the recording in the message.
+/// Fails if a key needs data that the recording lacks. The message calls the recording `name`.
 pub(crate) fn check_keys(keys: &[Key], recording: &Recording, name: &str) -> Result<(), Usage> {
     for key in keys {
         let Some(need) = key.need() else { continue };
@@ -43,7 +43,7 @@ pub(crate) fn check_keys(keys: &[Key], recording: &Recording, name: &str) -> Res
     Ok(())
 }
 
-/// Returns the data that are needed and the options that record it, if samples with these parts lack the data.
+/// Returns the needed data and the options that record them; `None` if samples with these parts have the data.
 pub(crate) fn missing_data(need: KeyNeed, parts: SampleParts) -> Option<(&'static str, String)> {
     let (is_recorded, data, further_options) = match need {
         KeyNeed::Cgroup => (parts.has_cgroup, "cgroups", ""),

@@ -21,7 +21,7 @@ fn install_command_for(
     (!packages.is_empty()).then(|| format!("{install} {}", packages.join(" ")))
 }
 
-/// Returns the package with the debug symbols of a file of Debian's or Ubuntu's.
+/// Returns the package with the debug symbols of a file on Debian or Ubuntu.
 fn debian_package(file: &Path) -> Option<String> {
     let owner = |file: &Path| {
         let answer = output_of(Command::new("dpkg-query").arg("--search").arg(file))?;
@@ -45,7 +45,7 @@ fn debian_package(file: &Path) -> Option<String> {
         })
 }
 
-/// Returns the package of a file of Fedora's, SUSE's or their relatives.
+/// Returns the package of a file on Fedora, SUSE and other distributions with RPM.
 fn rpm_package(file: &Path) -> Option<String> {
     let query = ["--query", "--queryformat", "%{NAME}", "--file"];
     output_of(Command::new("rpm").args(query).arg(file))

@@ -61,8 +61,8 @@ impl ReportGaps {
 /// The shares of an event by the texts of the rows.
 pub(crate) type Shares = AHashMap<Vec<String>, Share>;
 
-/// Key of a row, as numbers: these are compared for each sample, while texts are made for each key only. Different keys
-/// can have the same texts, as functions of one name do. Then they are of one row.
+/// The key of a row as numbers. Keys are compared for each sample, while texts are made only once for each key.
+/// Different keys can have the same texts, for example two functions with the same name. Then they share a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct RowId {
     event: usize,
@@ -156,12 +156,12 @@ impl Grouping {
         }
     }
 
-    /// Returns whether the callers of a sample matter.
+    /// Returns whether rows need the callers of a sample.
     fn has_chains(&self) -> bool {
         self.children || self.graph.is_some()
     }
 
-    /// Returns the functions of a sample that matter: the sampled one, and its callers. With `source_lines` the
+    /// Returns the functions of a sample: the sampled one, and its callers if rows need them. With `source_lines` the
     /// functions have their lines, and those that were inlined.
     fn chain<'a>(
         &self,
@@ -181,8 +181,8 @@ impl Grouping {
         }
     }
 
-    /// Returns the index of the function that has the sample. As in perf, a function has the samples of functions that
-    /// were inlined into it. A line has only its own samples.
+    /// Returns the index in the chain of the function that has the sample. As in perf, a function has the samples of
+    /// functions that were inlined into it. A line has only its own samples.
     fn own_index(&self, chain: &[Frame<'_>]) -> usize {
         let has_lines = self.keys.contains(&Key::Srcline);
         chain
@@ -240,7 +240,7 @@ struct RowSums<'a> {
     shares: Vec<Share>,
     /// The index of each row in `shares`, by its event and its texts.
     row_of_texts: AHashMap<(usize, Vec<String>), usize>,
-    /// The same by the keys.
+    /// The index of each row in `shares`, by its key.
     row_of_id: AHashMap<RowId, usize>,
     /// The rows that have the sample that is being added.
     counted_rows: Vec<usize>,
@@ -461,7 +461,7 @@ mod tests {
     #[test]
     fn two_functions_of_one_name_have_a_sample_once() {
         let mut recording = without_kernel_callers();
-        // Without the exec, which comes after the mapping.
+        // The exec is left out, since it comes after the mapping and would drop it.
         let mut records: Vec<Record> = recording.records.iter().flatten().collect();
         records.retain(|record| !matches!(record.body, Body::Comm { .. }));
         recording.records = Records::from(&records[..]);

@@ -11,7 +11,8 @@ use crate::system::text::count;
 pub(crate) const NO_SAMPLE_PASSES: &str =
     "none fits the options that choose samples (-C, -S, --comms, --dsos, --pid, --tid, --time)";
 
-/// Returns the rows within the limits; they must be sorted by share.
+/// Returns the first rows, as far as the limits of the options allow. `rows` must be sorted by share, the largest
+/// first.
 pub(super) fn within_limits<'a, T>(
     rows: &'a [T],
     args: &Report,

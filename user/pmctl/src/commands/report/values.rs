@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers of a table: parts of a whole, and values of registers that are no counters: energy is added up, a temperature has a
-//! range.
+//! The texts of a table's numbers: percentages, counts, and values of registers that are no counters. Energy is added
+//! up, and a temperature has a range.
 
 use anyhow::Result;
 
@@ -52,6 +52,6 @@ pub(crate) fn value_range(
 
 /// Returns a part of a whole in percent.
 pub(super) fn percent_text(part: u64, whole: u64) -> String {
-    // Avoids a division by 0: without events the share is 0 %.
+    // Without events, max() avoids a division by 0, and the share is 0 %.
     format!("{:.2}%", part as f64 / whole.max(1) as f64 * 100.0)
 }

@@ -30,7 +30,7 @@ const LIMIT: CgroupLimit = CgroupLimit {
     advice: "Match fewer with --cgroups=GLOBS.",
 };
 
-/// Clears a terminal, and goes to its first line.
+/// The escape sequence that clears a terminal, and moves the cursor to its first line.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// The counts of a cgroup; `None` for an event that is not counted in it.
@@ -68,7 +68,7 @@ impl CgroupCounts {
         self.instructions.is_some() && self.cycles.is_some()
     }
 
-    /// Returns the instructions for each cycle.
+    /// Returns the instructions per cycle; `None` without both counts, or without cycles.
     fn ratio(self) -> Option<f64> {
         let cycles = self.cycles.filter(|cycles| *cycles > 0)?;
         Some(self.instructions? as f64 / cycles as f64)
@@ -77,7 +77,7 @@ impl CgroupCounts {
 
 /// Shows tables, and returns the exit code after the last one.
 pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
-    // A cgroup takes a descriptor, and each of its events.
+    // Each cgroup needs a descriptor, and so does each of its events.
     allow_many_files();
     let device = Device::open().map_err(exit::with_help)?;
     let events = spec::parse_without_groups(EVENTS, &Pmu::of_this_cpu().with_counters_of(&device));
@@ -146,8 +146,8 @@ const fn reason(uncounted_reason: Option<UncountedReason>) -> &'static str {
     }
 }
 
-/// Reads the names and the counts of all cgroups, by inode: another cgroup of the same name has another one. A cgroup whose
-/// events have no counter has no numbers.
+/// Reads the names and the counts of all cgroups, by inode: a later cgroup of the same name has another inode. An event
+/// without a counter has no count.
 fn read(cgroups: &mut Containers) -> Result<HashMap<u64, (String, CgroupCounts)>> {
     let counts = cgroups.read().context("can't read the counts")?;
     let mut numbers: HashMap<u64, CgroupCounts> = HashMap::new();

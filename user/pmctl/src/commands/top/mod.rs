@@ -41,7 +41,8 @@ pub(crate) fn top(args: &Top) -> Result<u8> {
     };
     let mut recorder = RecorderProcess::start(args)?;
     let is_text = args.stdio || !tui::has_terminal();
-    // An error of the recorder is reported before the screen changes, unless it takes so long that keys would have to wait.
+    // An error of the recorder is reported before the screen changes, unless the error comes so late that keys would
+    // have to wait.
     let limit = (!is_text).then(|| Instant::now() + FIRST_BYTES_TIMEOUT);
     let first = recorder.wait_for_first_bytes(limit)?;
     let mut live = LiveView {

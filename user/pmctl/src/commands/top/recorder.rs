@@ -168,8 +168,8 @@ impl RecorderProcess {
 
 impl Drop for RecorderProcess {
     fn drop(&mut self) {
-        // Nothing reads the recorder's output from now on. SIGTERM would have it end in order: write all samples and symbols
-        // to a pipe that may be full, and never end.
+        // Nothing reads the recorder's output from now on. After SIGTERM it would end in order: it would write all
+        // samples and symbols to a pipe that may be full, and might never end.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -203,7 +203,7 @@ fn arguments(args: &Top) -> Vec<OsString> {
     if args.chains {
         words.push("-g".into());
     }
-    // A set, since several keys can need the same option, which may be given only once.
+    // The options are a set, since several keys can need the same option, which may be given only once.
     let needs = args.rows.keys().into_iter().filter_map(Key::need);
     let options: BTreeSet<&str> = needs.map(KeyNeed::option).collect();
     words.extend(options.into_iter().map(OsString::from));

@@ -26,9 +26,9 @@ const RECORD_HEADER_SIZE: usize = 8;
 pub(super) struct PipeStream {
     /// Bytes that are not decoded yet.
     bytes: Vec<u8>,
-    /// The events and the machine, once they have come.
+    /// The events and the machine; `None` until they have been received.
     head: Option<Recording>,
-    /// Tasks and their mappings before the records in `window`.
+    /// The tasks and their mappings before the records in `window`.
     spaces: AddressSpaces,
     /// The mapped files, and where they are now.
     programs: MappedFiles,
@@ -36,9 +36,11 @@ pub(super) struct PipeStream {
     window: Vec<Record>,
     /// Number of records that were lost within the last recording.
     lost_records: u64,
+    /// Looks up symbols in the mapped files.
     names: SymbolFinder,
+    /// The symbols that were found so far, by file.
     tables: AHashMap<PathBuf, SymbolTable>,
-    /// Processes that have ended, whose code has names in `tables` until the next recording.
+    /// Processes that have ended. The names of their JIT code stay in `tables` until the next recording.
     ended: AHashSet<u32>,
     /// Files and offsets that have no symbol.
     nameless: AHashSet<(PathBuf, u64)>,
@@ -142,7 +144,7 @@ impl PipeStream {
             }
         }
         if self.spaces.later_file_count() > later_files {
-            // The finder keeps the first file that it has read at a path.
+            // A path has another file now, but the finder keeps the first one that it has read.
             self.names = symbol_finder();
         }
         records.append(&mut window);

@@ -8,7 +8,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::table::{CallPath, CallTable, TableLine};
 use crate::commands::annotate::Listing;
 
-/// A request of the user that the state alone can't fulfil.
+/// A request of the user that needs more than the state of the TUI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UserRequest {
     Quit,
@@ -37,7 +37,7 @@ pub(super) struct Scroll {
     pub(super) first: usize,
     /// The largest value of `first`, with which the last line is on the screen.
     pub(super) last: usize,
-    /// Lines on the screen.
+    /// Number of lines on the screen.
     pub(super) page: usize,
 }
 
@@ -46,6 +46,7 @@ pub(super) struct Scroll {
 pub(super) struct FunctionView {
     pub(super) title: String,
     pub(super) listing: Listing,
+    /// Index of the selected line.
     pub(super) selected: usize,
     /// The first line on the screen; `None` puts the selected line into the middle.
     pub(super) offset: Option<usize>,
@@ -61,11 +62,13 @@ pub(super) struct App {
     pub(super) scroll: Scroll,
     pub(super) headings: Vec<&'static str>,
     pub(super) tables: Vec<CallTable>,
+    /// Index of the table that is shown.
     pub(super) event: usize,
+    /// Index of the selected line of the table.
     pub(super) selected: usize,
     /// The first line of the table that is on the screen.
     pub(super) offset: usize,
-    /// The first column of the lines that is on the screen.
+    /// Number of characters that are scrolled out at the left of each line.
     pub(super) column: usize,
     /// The lines whose callers are shown.
     pub(super) open_lines: HashSet<CallPath>,
@@ -73,11 +76,11 @@ pub(super) struct App {
     pub(super) filter: String,
     pub(super) mode: Mode,
     pub(super) view: Option<FunctionView>,
-    /// A message about the last key, if it could not be handled.
+    /// A message in the place of the keys, until the next key.
     pub(super) status: Option<String>,
     /// Number of lines of the table on the screen.
     pub(super) page: usize,
-    /// Counter that changes with each change of the screen, except by keys.
+    /// Number of changes of the screen that no key has caused.
     pub(super) change_count: u64,
 }
 
@@ -355,8 +358,8 @@ impl FunctionView {
         }
     }
 
-    /// Selects the next line that contains a text. With `from_selected` the selected line may be that line. Returns whether
-    /// there is one.
+    /// Selects the next line that contains a text. With `from_selected`, the selected line may be that line. Returns
+    /// whether there is such a line.
     fn find(&mut self, text: &str, from_selected: bool) -> bool {
         let text = text.to_lowercase();
         let lines = self.listing.lines.iter().enumerate();
@@ -369,7 +372,8 @@ impl FunctionView {
         next_match.is_some()
     }
 
-    /// Selects the instruction with the next smaller share, or the hottest one after the last.
+    /// Selects the instruction with the next smaller share; after the one with the smallest share, the hottest
+    /// instruction again.
     fn select_next_hottest(&mut self) {
         let mut hot_lines: Vec<usize> = (0..self.listing.lines.len())
             .filter(|index| self.listing.lines[*index].share > 0.0)

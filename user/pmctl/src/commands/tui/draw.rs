@@ -35,7 +35,8 @@ const VIEW_KEYS: [KeyHelp; 5] = [
     ("h", "help"),
 ];
 
-/// The largest number of lines of warnings above the table. If there are more warnings, the last line says so.
+/// The largest number of lines of warnings above the table. If there are more warnings, the last of these lines says
+/// so.
 const WARNING_LINES: usize = 3;
 
 const HELP: [&str; 16] = [
@@ -57,7 +58,7 @@ const HELP: [&str; 16] = [
     "Any key goes on.",
 ];
 
-/// Colors and characters that the terminal can show and the user wants.
+/// The colors and characters that the terminal can show and that the user wants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Theme {
     pub(super) has_colors: bool,
@@ -336,7 +337,7 @@ fn effective_keys(app: &App) -> Vec<KeyHelp> {
     keys
 }
 
-/// Returns the keys that fit into a line. The last one, for help, is dropped last.
+/// Returns the keys that fit into a line. The last key, for help, is dropped last.
 fn keys_that_fit(mut keys: Vec<KeyHelp>, width: usize) -> Vec<KeyHelp> {
     const BLANKS: usize = 5;
     // The two blanks after the last key need no room.

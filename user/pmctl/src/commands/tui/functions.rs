@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Annotates the function of a row of the table.
+//! Annotates the functions of the rows of a table.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use crate::recording::perfdata::Recording;
 use crate::recording::profile::Filter;
 use crate::system::text::{count, error_text, printable};
 
-/// The functions of a recording, which are read at the first use.
+/// The functions of a recording, which are collected for each event at its first use.
 #[derive(Default)]
 pub(super) struct AnnotatedFunctions {
     recording: Option<Rc<Recording>>,
@@ -30,7 +30,7 @@ impl AnnotatedFunctions {
         }
     }
 
-    /// Returns the annotated function of a row, or the last of `callers` if a caller is selected.
+    /// Returns the annotated function of a row, or if a caller is selected, that of the last of `callers`.
     ///
     /// # Errors
     /// A message why the function can't be annotated.

@@ -27,7 +27,7 @@ use functions::AnnotatedFunctions;
 use table::{CallTable, ShownLimits};
 use terminal::{Terminal, TerminalEvent};
 
-/// Returns whether a report is shown as a TUI, and not as text.
+/// Returns whether a report is to be shown as a TUI, and not as text.
 pub(crate) fn is_wanted(args: &Report) -> bool {
     let is_cut = args.limit.is_some() || args.width.is_some();
     let is_text = args.stdio || args.view.no_pager || args.branches || is_cut;
@@ -61,8 +61,8 @@ pub(crate) fn report(args: &Report) -> Result<u8> {
 pub(crate) struct Tui {
     grouping: Grouping,
     limits: ShownLimits,
-    /// Warnings about functions without names are shown. Not set for `pmctl top`, where they would change with each
-    /// table.
+    /// Warnings about functions without names are shown. `pmctl top` has no such warnings, since they would change with
+    /// each table.
     has_name_warnings: bool,
     app: App,
     functions: AnnotatedFunctions,

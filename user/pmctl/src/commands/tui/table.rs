@@ -18,7 +18,8 @@ pub(super) struct CallTable {
     pub(super) events: u64,
     /// The unit of the event's values, if it is no count.
     pub(super) unit: Option<Unit>,
-    /// Text with range and mean of a level, such as a temperature. A level has no rows, since functions have no shares of it.
+    /// A text with the range and the median of a level, such as a temperature. A level has no rows, since functions
+    /// have no shares of it.
     pub(super) range: Option<String>,
     pub(super) rows: Vec<TableRow>,
     /// Number of rows that are too small to be shown.
@@ -29,7 +30,7 @@ pub(super) struct CallTable {
     min_caller_events: u64,
 }
 
-/// The smallest shares of all events that are shown, in percent.
+/// The smallest shares that are shown, in percent of all events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ShownLimits {
     pub(super) row: f64,
@@ -41,7 +42,7 @@ pub(super) struct ShownLimits {
 pub(super) struct TableRow {
     /// The cells that identify the row, also after further samples.
     pub(super) key: Vec<String>,
-    /// The cells as they are shown. A sum, as that of weights, grows with the samples.
+    /// The cells as they are shown. A cell with a sum, such as that of weights, changes with further samples.
     pub(super) cells: Vec<String>,
     pub(super) share: Share,
 }
@@ -79,7 +80,7 @@ impl CallTable {
         }
     }
 
-    /// Creates the table of an event from its shares, the largest first.
+    /// Creates the table of an event from its shares. The largest row comes first.
     pub(super) fn new(
         (event, unit): (&str, Option<Unit>),
         (keys, shares): (&[Key], &Shares),
@@ -118,7 +119,7 @@ impl CallTable {
         }
     }
 
-    /// Returns the events of a row by which it is sorted and shown.
+    /// Returns the number of events by which a row is sorted, and which decides whether it is shown.
     const fn size(children: bool, share: &Share) -> u64 {
         if children {
             share.children
@@ -191,7 +192,8 @@ impl CallTable {
         }
     }
 
-    /// Returns the texts of a line. For a row they are overhead, samples and its cells; for a caller, one text with the name.
+    /// Returns the texts of a line. A row has its overhead, its samples and its cells; a caller has one text with its
+    /// share and its name.
     pub(super) fn cells(&self, line: &TableLine) -> Vec<String> {
         let row = &self.rows[line.row];
         let mark = match line.is_open {

@@ -43,18 +43,18 @@ pub(super) struct Terminal {
     /// ratatui's terminal. It is never dropped, since at a terminal that was hung up its destructor writes to standard
     /// error, and panics if that is the same terminal.
     screen: ManuallyDrop<ratatui::Terminal<CrosstermBackend<Stdout>>>,
-    /// The size with which `create_screen` was drawn last.
+    /// The size with which the screen was created or drawn last.
     drawn_size: Size,
     signals: BlockedSignals,
 }
 
 impl Terminal {
-    /// Returns whether standard input and output are a terminal with keys and a screen.
+    /// Returns whether standard input and output are a terminal that can show a TUI.
     pub(super) fn is_usable() -> bool {
         io::stdin().is_terminal() && io::stdout().is_terminal() && !has_dumb_terminal()
     }
 
-    /// Puts the terminal into raw mode, and shows another screen.
+    /// Puts the terminal into raw mode, and switches to its alternate screen.
     pub(super) fn enter() -> Result<Self> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
@@ -110,9 +110,9 @@ impl Terminal {
     }
 
     fn wait_for_any(&self, limit: Duration) -> Result<TerminalEvent> {
-        // A new size is noticed only when the terminal is asked, so it is asked at this interval.
+        // A new size is noticed only when the terminal is asked for it, so a wait ends after this time.
         const MAX_WAIT: Duration = Duration::from_millis(250);
-        // Checked first, since a terminal that was hung up is always readable.
+        // This check comes first, since a terminal that was hung up is always readable.
         if is_hung_up() {
             return Ok(TerminalEvent::End(signal_exit_code(Signal::SIGHUP)));
         }
@@ -167,7 +167,7 @@ const fn has_room(size: Size) -> bool {
     size.width > 0 && size.height > 0
 }
 
-/// Returns the exit code of a program that was ended by a signal.
+/// Returns the exit code for a program that a signal has ended.
 fn signal_exit_code(signal: Signal) -> u8 {
     128 + u8::try_from(signal as i32).unwrap_or(0)
 }
