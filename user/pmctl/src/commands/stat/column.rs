@@ -54,13 +54,13 @@ impl Column {
         }
     }
 
-    /// Returns the text to show instead of a missing count: `if_present` if the CPU has the event, otherwise that the
+    /// Returns the text to show instead of a missing count: `text_if_present` if the CPU has the event, otherwise that the
     /// event is not supported.
-    pub(super) fn text_if_missing(&self, if_present: &'static str) -> &'static str {
+    pub(super) fn text_if_missing(&self, text_if_present: &'static str) -> &'static str {
         if self.event.is_absent() {
             "<not supported>"
         } else {
-            if_present
+            text_if_present
         }
     }
 }

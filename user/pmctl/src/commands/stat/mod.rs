@@ -69,12 +69,12 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     let (texts, values) = values::split(&args.events);
     let (texts, pmus) = linux_pmu::split(&texts, &machine, &pmu)?;
     let (texts, software) = software::split(&texts);
-    let mut others = OtherEvents {
+    let mut other_events = OtherEvents {
         software,
         values,
         pmus,
     };
-    let has_other_counts = !others.is_empty() || !args.metrics.is_empty() || args.topdown;
+    let has_other_counts = !other_events.is_empty() || !args.metrics.is_empty() || args.topdown;
     let events = wanted::wanted_events(args, (&texts, has_other_counts), &pmu)?;
     // Only counts of CPUs need the list: tasks, and cgroups without -C, are counted on whatever CPU they run.
     let online = if args.all_cpus || args.cpu.is_some() {
@@ -82,18 +82,18 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     } else {
         Vec::new()
     };
-    cgroup_use::refuse_impossible_options(args, &others)?;
+    cgroup_use::refuse_impossible_options(args, &other_events)?;
     let cgroups = cgroup_use::wanted_cgroups(args)?;
     let scope = Scope::from_args(args, &online, cgroups.as_ref().map(CgroupUse::cgroup_count))?;
     let CountedEvents {
         runs: parts,
         metrics,
         pmus,
-    } = metrics::counted_events(args, events, &others, (&machine, &pmu))?;
-    others.pmus.extend(pmus);
-    with_values::refuse_impossible_options(args, &others.values, parts.len())?;
-    with_software::refuse_impossible_options(args, &others.software, parts.len())?;
-    with_pmus::refuse_impossible_options(args, &others.pmus, parts.len())?;
+    } = metrics::counted_events(args, events, &other_events, (&machine, &pmu))?;
+    other_events.pmus.extend(pmus);
+    with_values::refuse_impossible_options(args, &other_events.values, parts.len())?;
+    with_software::refuse_impossible_options(args, &other_events.software, parts.len())?;
+    with_pmus::refuse_impossible_options(args, &other_events.pmus, parts.len())?;
     let plan = run_plan(args)?;
 
     // From here on Ctrl-C ends the count, and the counts are shown.
@@ -102,7 +102,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         args,
         (&machine, &pmu),
         (&scope, online, cgroups),
-        (others, &parts),
+        (other_events, &parts),
     )?;
     let with_advice = |error| split_runs::with_advice(error, args, (&parts[0], &pmu));
     let mut first_source = sources.open_part(&parts, 0).map_err(with_advice)?;
@@ -114,11 +114,11 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         command: output::command_line(args),
         scope: scope
             .clone()
-            .with_cgroups_of(columns.iter().filter_map(|column| column.place.as_ref())),
+            .with_cgroup_count_of(columns.iter().filter_map(|column| column.place.as_ref())),
         columns,
         metrics,
         runs_per_count: parts.len(),
-        has_counts: !args.metric_only,
+        shows_counts: !args.metric_only,
         hides_zeros: args.hide_zero_events,
     };
     let repeats = Repeats::from_args(args);
@@ -130,7 +130,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
             (first_source, prepared_run),
         )?;
         let subject = subject(columns);
-        output::with_recording(args, &subject, output, record).end(&runs)?;
+        output::with_recording(args, &subject, output, record).write_totals(&runs)?;
         return Ok(report_problems(&subject, &runs, stopped));
     }
     let subject = subject(first_source.columns());

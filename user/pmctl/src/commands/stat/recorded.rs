@@ -72,23 +72,23 @@ pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
     let mut report = output::number_format(args, &subject, output);
     let mut previous_time = Duration::ZERO;
     for interval in &document.intervals {
-        let at = to_duration(interval.seconds);
+        let interval_end = to_duration(interval.seconds);
         let run = Run {
             uncounted: to_reasons(
                 &interval.counts,
                 (interval.uncounted.as_deref(), &interval.uncounted_by_event),
             ),
             ..to_run(
-                at.saturating_sub(previous_time),
+                interval_end.saturating_sub(previous_time),
                 &interval.counts,
                 (&interval.running_ns, &interval.enabled_ns),
             )
         };
-        report.interval(at, &run)?;
-        previous_time = at;
+        report.write_interval(interval_end, &run)?;
+        previous_time = interval_end;
     }
     let runs: Vec<Run> = document.runs.iter().map(to_whole_run).collect();
-    report.end(&runs)?;
+    report.write_totals(&runs)?;
     Ok(0)
 }
 
@@ -114,16 +114,16 @@ fn to_whole_run(v1_run: &V1Run) -> Run {
 /// for a count that is there, or that can't be trusted.
 fn to_reasons(
     counts: &[Option<u64>],
-    (of_all, by_event): (Option<&str>, &[Option<String>]),
+    (common_reason, by_event): (Option<&str>, &[Option<String>]),
 ) -> Reasons {
     let reason = |(index, count): (usize, &Option<u64>)| {
         let name = if by_event.is_empty() {
-            of_all
+            common_reason
         } else {
             by_event.get(index)?.as_deref()
         };
         name.filter(|_| count.is_none())
-            .and_then(Uncounted::of_name)
+            .and_then(Uncounted::from_name)
     };
     counts.iter().enumerate().map(reason).collect()
 }
@@ -150,10 +150,10 @@ fn to_subject(document: &V1Document, args: &Stat) -> Result<Subject> {
             number,
             chosen_cpus,
         },
-        (None, None, Some(words)) => Scope::Tasks {
+        (None, None, Some(description)) => Scope::Tasks {
             task_list: TaskList::default(),
             threads: Vec::new(),
-            words: crate::system::text::printable(words),
+            description: crate::system::text::printable(description),
         },
         (None, None, None) => Scope::Command,
     };
@@ -169,7 +169,7 @@ fn to_subject(document: &V1Document, args: &Stat) -> Result<Subject> {
         columns: document.events.iter().map(to_column).collect(),
         metrics: Metrics::from_file(metrics, document.model.as_deref().and_then(model), facts)?,
         runs_per_count: document.parts.unwrap_or(1),
-        has_counts: !args.metric_only,
+        shows_counts: !args.metric_only,
         hides_zeros: args.hide_zero_events,
     })
 }
@@ -210,7 +210,7 @@ fn to_column(event: &V1Event) -> Column {
             ..absent
         },
         counter: None,
-        unit: ColumnUnit::of_recorded(event.unit.as_deref(), event.scale),
+        unit: ColumnUnit::from_file(event.unit.as_deref(), event.scale),
     }
 }
 
@@ -263,7 +263,7 @@ mod tests {
     use super::super::formats::human::{Human, Look};
     use super::super::formats::number_format::NumberFormat;
     use super::super::formats::v1::V1;
-    use super::super::testing::{self, subject_with, written};
+    use super::super::testing::{self, subject_with, text_written_by};
     use super::*;
     use clap::Parser;
     use std::fs;
@@ -283,21 +283,22 @@ mod tests {
         let events = "instructions,cycles,branch-misses,cache-misses";
         let subject = subject_with(events, &["insn_per_cycle"]);
         let runs = [testing::run(&[Some(6), Some(3), Some(1), None])];
-        let shown = |subject: &Subject| {
-            written(|out| {
+        let table = |subject: &Subject| {
+            text_written_by(|out| {
                 let human = &mut Human::new(subject, out, Look::default());
-                human.end(&runs).expect("a vector takes all");
+                human.write_totals(&runs).expect("a vector takes all");
             })
         };
-        let text = written(|out| V1::new(&subject, out).end(&runs).expect("room"));
+        let text = text_written_by(|out| V1::new(&subject, out).write_totals(&runs).expect("room"));
         let document: V1Document = serde_json::from_str(&text).expect("it was written");
-        let again = super::to_subject(&document, &args(&["true"])).expect("it is well formed");
-        assert_eq!(shown(&again), shown(&subject));
-        let one = &document.runs[0];
+        let read_subject =
+            super::to_subject(&document, &args(&["true"])).expect("it is well formed");
+        assert_eq!(table(&read_subject), table(&subject));
+        let v1_run = &document.runs[0];
         let run = to_run(
             runs[0].elapsed,
-            &one.counts,
-            (&one.running_ns, &one.enabled_ns),
+            &v1_run.counts,
+            (&v1_run.running_ns, &v1_run.enabled_ns),
         );
         assert_eq!(run.counts, runs[0].counts);
     }
@@ -305,7 +306,7 @@ mod tests {
     #[test]
     fn report_of_a_file_says_that_an_event_was_not_counted() {
         let subject = subject_with("instructions,cycles", &[]);
-        for (uncounted, shown) in [
+        for (uncounted, expected) in [
             (Some(Uncounted::LeftProgram), "<not counted>"),
             (Some(Uncounted::NotStarted), "<not counted>"),
             (Some(Uncounted::NoTurn), "<not counted>"),
@@ -318,16 +319,17 @@ mod tests {
                 counted_for: Duration::from_secs(1),
                 ..testing::run(&[None, Some(3)])
             };
-            let text = written(|out| V1::new(&subject, out).end(&[run]).expect("room"));
+            let text =
+                text_written_by(|out| V1::new(&subject, out).write_totals(&[run]).expect("room"));
             let document: V1Document = serde_json::from_str(&text).expect("it was written");
             let runs = [to_whole_run(&document.runs[0])];
             assert_eq!(runs[0].uncounted, [uncounted, None]);
             assert_eq!(runs[0].counted_for, Duration::from_secs(1));
-            let table = written(|out| {
+            let table = text_written_by(|out| {
                 let human = &mut Human::new(&subject, out, Look::default());
-                human.end(&runs).expect("a vector takes all");
+                human.write_totals(&runs).expect("a vector takes all");
             });
-            assert!(table.contains(shown), "{table}");
+            assert!(table.contains(expected), "{table}");
         }
     }
 
@@ -348,10 +350,11 @@ mod tests {
                 uncounted: reasons.clone(),
                 ..testing::run(&[None, count, None, Some(1)])
             };
-            let text = written(|out| {
+            let text = text_written_by(|out| {
                 let mut v1 = V1::new(&subject, out);
-                v1.interval(Duration::from_secs(1), &run()).expect("room");
-                v1.end(&[run()]).expect("room");
+                v1.write_interval(Duration::from_secs(1), &run())
+                    .expect("room");
+                v1.write_totals(&[run()]).expect("room");
             });
             let document: V1Document = serde_json::from_str(&text).expect("it was written");
             assert_eq!(to_whole_run(&document.runs[0]).uncounted, reasons);
@@ -374,7 +377,7 @@ mod tests {
             counted_for: Duration::from_secs(10_000_000_000_000_000_000),
             ..testing::run(&[Some(6), Some(3)])
         });
-        let text = written(|out| V1::new(&subject, out).end(&runs).expect("room"));
+        let text = text_written_by(|out| V1::new(&subject, out).write_totals(&runs).expect("room"));
         fs::write(&path, text).expect("it can be written");
         let output = folder.path().join("y").display().to_string();
         report(&args(&["-o", &output, "true"]), &path).expect("there are counts");
@@ -392,7 +395,8 @@ mod tests {
                 kind: PlaceKind::Core(2),
             });
             let runs = [testing::run(&[Some(6), Some(3)])];
-            let text = written(|out| V1::new(&subject, out).end(&runs).expect("room"));
+            let text =
+                text_written_by(|out| V1::new(&subject, out).write_totals(&runs).expect("room"));
             fs::write(&path, text).expect("it can be written");
             report(&args(&["-o", &output, "true"]), &path)
         };

@@ -24,7 +24,7 @@ pub(super) enum Scope {
         /// The threads of `task_list`.
         threads: Vec<Thread>,
         /// The description of the tasks in the title.
-        words: String,
+        description: String,
     },
     /// Every task that runs on `number` CPUs; `chosen_cpus` is `None` for all online CPUs.
     Cpus {
@@ -74,7 +74,7 @@ pub(super) enum CpuSplit {
 
 impl CpuSplit {
     /// Returns the split that -A, --per-core or --per-socket asks for; `None` without these options.
-    pub(super) const fn of(args: &Stat) -> Option<Self> {
+    pub(super) const fn from_args(args: &Stat) -> Option<Self> {
         match (args.no_aggr, args.per_core, args.per_socket) {
             (true, ..) => Some(Self::Cpu),
             (_, true, _) => Some(Self::Core),
@@ -113,7 +113,7 @@ impl Scope {
             let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
             numbers.join(",")
         };
-        let words = if args.tid.is_empty() {
+        let description = if args.tid.is_empty() {
             format!("process id '{}'", list(&args.pid))
         } else {
             format!("thread id '{}'", list(&args.tid))
@@ -125,17 +125,17 @@ impl Scope {
         Ok(Self::Tasks {
             threads: task_list.threads()?,
             task_list,
-            words,
+            description,
         })
     }
 
     /// Returns the scope with the number of cgroups that have columns, which are at `column_places`: cgroups that match
     /// a pattern may have been left out when their events were opened.
-    pub(super) fn with_cgroups_of<'a>(
+    pub(super) fn with_cgroup_count_of<'a>(
         self,
-        counted: impl Iterator<Item = &'a CountedPlace>,
+        column_places: impl Iterator<Item = &'a CountedPlace>,
     ) -> Self {
-        let cgroups: HashSet<&str> = counted.filter_map(CountedPlace::cgroup).collect();
+        let cgroups: HashSet<&str> = column_places.filter_map(CountedPlace::cgroup).collect();
         match self {
             Self::Cgroups {
                 number,
@@ -155,7 +155,7 @@ impl Scope {
 pub(super) fn counted_cpus(args: &Stat, online: &[usize]) -> Cpus {
     let number = |cpu: &usize| u32::try_from(*cpu).unwrap_or(u32::MAX);
     match &args.cpu {
-        Some(only) => only.clone(),
+        Some(cpus) => cpus.clone(),
         None => Cpus::new(online.iter().map(number).collect()),
     }
 }
@@ -213,7 +213,7 @@ impl fmt::Display for Title<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (number, chosen_cpus) = match self.scope {
             Scope::Command => return write!(f, "'{}'", self.command),
-            Scope::Tasks { words, .. } => return f.write_str(words),
+            Scope::Tasks { description, .. } => return f.write_str(description),
             Scope::Cgroups {
                 number,
                 chosen_cpus,
@@ -281,9 +281,9 @@ mod tests {
         };
         // Two events in each of two cgroups.
         let places = ["a", "a", "b", "b"].map(place);
-        assert_eq!(scope(3).with_cgroups_of(places.iter()), scope(2));
-        assert_eq!(scope(1).with_cgroups_of(places.iter()), scope(1));
-        assert_eq!(scope(3).with_cgroups_of([].iter()), scope(3));
+        assert_eq!(scope(3).with_cgroup_count_of(places.iter()), scope(2));
+        assert_eq!(scope(1).with_cgroup_count_of(places.iter()), scope(1));
+        assert_eq!(scope(3).with_cgroup_count_of([].iter()), scope(3));
     }
 
     #[test]

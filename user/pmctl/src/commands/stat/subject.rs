@@ -16,7 +16,7 @@ pub(crate) struct Subject {
     /// Number of runs that it takes to count all events once.
     pub(super) runs_per_count: usize,
     /// Counts of events are shown, and not only metrics.
-    pub(super) has_counts: bool,
+    pub(super) shows_counts: bool,
     /// Events whose count is 0 are left out.
     pub(super) hides_zeros: bool,
 }
@@ -24,6 +24,6 @@ pub(crate) struct Subject {
 impl Subject {
     /// Returns whether the count of a column is shown.
     pub(super) fn shows(&self, figures: &Figures, index: usize) -> bool {
-        self.has_counts && !(self.hides_zeros && figures.counts[index] == Some(0))
+        self.shows_counts && !(self.hides_zeros && figures.counts[index] == Some(0))
     }
 }

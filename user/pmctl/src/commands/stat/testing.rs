@@ -38,7 +38,7 @@ pub(super) fn subject(events: &str) -> Subject {
         columns: columns(events),
         metrics: Metrics::none(),
         runs_per_count: 1,
-        has_counts: true,
+        shows_counts: true,
         hides_zeros: false,
     }
 }
@@ -93,7 +93,7 @@ pub(super) fn run(counts: &[Option<u64>]) -> Run {
 }
 
 /// Returns the run with each event counted for 1026 ms of 3 s: 34.2 % of the time.
-pub(super) fn with_waits(mut run: Run) -> Run {
+pub(super) fn with_partial_time(mut run: Run) -> Run {
     for count in run.counts.iter_mut().flatten() {
         count.ran = Duration::from_millis(1026);
     }
@@ -101,14 +101,14 @@ pub(super) fn with_waits(mut run: Run) -> Run {
 }
 
 /// Returns the text that `write` writes.
-pub(super) fn written(make: impl FnOnce(&mut Vec<u8>)) -> String {
+pub(super) fn text_written_by(write: impl FnOnce(&mut Vec<u8>)) -> String {
     let mut bytes = Vec::new();
-    make(&mut bytes);
+    write(&mut bytes);
     String::from_utf8(bytes).expect("it is text")
 }
 
 /// Returns the JSON value of each line.
-pub(super) fn lines(text: &str) -> Vec<serde_json::Value> {
+pub(super) fn json_lines(text: &str) -> Vec<serde_json::Value> {
     text.lines()
         .map(|line| serde_json::from_str(line).expect("each line is JSON"))
         .collect()

@@ -25,7 +25,7 @@ const NAMES_IN_FILES: [(Unit, &str); 4] = [
 
 impl ColumnUnit {
     /// Returns the unit of a file; `None` if the file has no unit, or one that this pmctl does not know.
-    pub(super) fn of_recorded(name: Option<&str>, factor: Option<f64>) -> Option<Self> {
+    pub(super) fn from_file(name: Option<&str>, factor: Option<f64>) -> Option<Self> {
         if let Some(factor) = factor {
             let unit = printable(name.unwrap_or_default());
             return Some(Self::Scaled(Scale { factor, unit }));
@@ -92,7 +92,7 @@ impl ColumnUnit {
     }
 
     /// Returns a number as perf writes it in JSON.
-    pub(super) fn in_json(&self, value: u64) -> String {
+    pub(super) fn json_text(&self, value: u64) -> String {
         match self {
             Self::Known(unit) if unit.name().is_empty() => format!("{value}.000000"),
             Self::Known(unit) => unit.number_text(value),
@@ -119,14 +119,14 @@ mod tests {
         assert_eq!(mib.number_text(value), "1234567.50");
         assert_eq!(mib.text_for_people(value, true), "1,234,567.50");
         assert_eq!(mib.text_for_people(value, false), "1234567.50");
-        assert_eq!(mib.in_json(value), "1234567.500000");
+        assert_eq!(mib.json_text(value), "1234567.500000");
         assert_eq!(
             scaled(0.1, "").text_for_people(9_999_999, true),
             "999,999.90"
         );
         let integer_factor = scaled(64.0, "bytes");
         assert_eq!(
-            (integer_factor.number_text(3), integer_factor.in_json(3)),
+            (integer_factor.number_text(3), integer_factor.json_text(3)),
             ("192".to_owned(), "192.000000".to_owned())
         );
         assert_eq!(integer_factor.text_for_people(100, true), "6,400");

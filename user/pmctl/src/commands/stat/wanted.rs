@@ -28,10 +28,10 @@ pub(super) fn wanted_events(
     let mut events = Vec::new();
     for text in texts {
         // Groups are numbered from 0 in each text.
-        let first = events.len();
+        let first_group = events.len();
         let result = spec::parse_or_absent(text, pmu);
         for event in result.map_err(|error| Usage(error.to_string()))? {
-            let group = event.group.map(|group| first + group);
+            let group = event.group.map(|group| first_group + group);
             events.push(EventSpec { group, ..event });
         }
     }
@@ -97,8 +97,8 @@ fn topdown_group(level: u8, pmu: &Pmu) -> Result<String, Usage> {
         Vendor::Intel => "TopdownL",
         Vendor::Amd => "PipelineL",
     };
-    let all = metrics::all(pmu);
-    let groups = metrics::groups(&all);
+    let all_metrics = metrics::all(pmu);
+    let groups = metrics::groups(&all_metrics);
     let group = format!("{prefix}{level}");
     if groups.contains(&group[..]) {
         return Ok(group);

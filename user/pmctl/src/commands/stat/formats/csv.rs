@@ -42,10 +42,14 @@ impl<'a, W: Write> Csv<'a, W> {
     }
 
     /// Writes the first fields of a line: the time of an interval, and the core or thread.
-    fn write_start(&mut self, at: Option<Duration>, place: Option<&CountedPlace>) -> Result<()> {
-        if let Some(at) = at {
+    fn write_start(
+        &mut self,
+        interval_end: Option<Duration>,
+        place: Option<&CountedPlace>,
+    ) -> Result<()> {
+        if let Some(interval_end) = interval_end {
             self.writer
-                .write_field(format!("{:.9}", at.as_secs_f64()))?;
+                .write_field(format!("{:.9}", interval_end.as_secs_f64()))?;
         }
         // A cgroup has a field after the event instead.
         if let Some(place) = place.filter(|place| place.cgroup().is_none()) {
@@ -59,11 +63,11 @@ impl<'a, W: Write> Csv<'a, W> {
 }
 
 impl<W: Write> LineFormat for Csv<'_, W> {
-    fn write_lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()> {
+    fn write_lines(&mut self, interval_end: Option<Duration>, runs: &[Run]) -> Result<()> {
         let figures = Figures::from_runs(runs);
         let columns = self.subject.columns.iter().enumerate();
         for (index, column) in columns.filter(|(index, _)| self.subject.shows(&figures, *index)) {
-            self.write_start(at, column.place.as_ref())?;
+            self.write_start(interval_end, column.place.as_ref())?;
             let number = |count: u64| match &column.unit {
                 Some(unit) => unit.number_text(count),
                 None => count.to_string(),
@@ -89,7 +93,7 @@ impl<W: Write> LineFormat for Csv<'_, W> {
             let share = share_in_lines(column, runs, index);
             self.writer.write_field(format!("{share:.2}"))?;
             let ratio = ratio(&self.subject.columns, &figures.means(), index);
-            match ratio.filter(|_| at.is_none()) {
+            match ratio.filter(|_| interval_end.is_none()) {
                 Some(ratio) => {
                     self.writer.write_field(format!("{:.2}", ratio.value))?;
                     self.writer.write_field(ratio.unit)?;
@@ -102,7 +106,7 @@ impl<W: Write> LineFormat for Csv<'_, W> {
             self.writer.write_record(None::<&[u8]>)?;
         }
         for metric in self.subject.metrics.values(&self.subject.columns, runs) {
-            self.write_start(at, metric.place)?;
+            self.write_start(interval_end, metric.place)?;
             // The value, the unit and the event are empty.
             for _ in 0..3 {
                 self.writer.write_field("")?;
@@ -111,8 +115,8 @@ impl<W: Write> LineFormat for Csv<'_, W> {
                 self.writer.write_field(name)?;
             }
             // The running time and its percentage are empty, and the variation, too, as in perf.
-            let empty = if runs.len() > 1 { 3 } else { 2 };
-            for _ in 0..empty {
+            let empty_fields = if runs.len() > 1 { 3 } else { 2 };
+            for _ in 0..empty_fields {
                 self.writer.write_field("")?;
             }
             let value = metric
@@ -133,16 +137,16 @@ mod tests {
     use super::*;
     use crate::commands::stat::sources::source::Uncounted;
     use crate::commands::stat::testing::{
-        run, subject, subject_of_cgroups, subject_with, with_waits, written,
+        run, subject, subject_of_cgroups, subject_with, text_written_by, with_partial_time,
     };
 
     #[test]
     fn fields_match_perf() {
         let subject = subject("instructions:u,cycles:u,r1c0,cache-misses");
-        let text = written(|out| {
+        let text = text_written_by(|out| {
             let run = run(&[Some(3_000_000), Some(1_500_000), None, None]);
             WithTotals::new(Csv::new(&subject, out, b','), false)
-                .end(&[run])
+                .write_totals(&[run])
                 .expect("a vector takes all");
         });
         let expected = "\
@@ -157,9 +161,9 @@ mod tests {
     #[test]
     fn an_estimate_comes_with_its_share_of_the_time() {
         let subject = subject("r1c0");
-        let text = written(|out| {
+        let text = text_written_by(|out| {
             WithTotals::new(Csv::new(&subject, out, b','), false)
-                .end(&[with_waits(run(&[Some(9)]))])
+                .write_totals(&[with_partial_time(run(&[Some(9)]))])
                 .expect("a vector takes all");
         });
         assert_eq!(text, "9,,r1c0,1026000000,34.20,,\n");
@@ -168,13 +172,13 @@ mod tests {
     #[test]
     fn an_event_without_a_turn_has_no_share() {
         let subject = subject("r1c0,cycles,cache-misses");
-        let text = written(|out| {
+        let text = text_written_by(|out| {
             let run = Run {
                 uncounted: vec![Some(Uncounted::NoTurn), None, None],
                 ..run(&[None, Some(9), None])
             };
             WithTotals::new(Csv::new(&subject, out, b','), false)
-                .end(&[run])
+                .write_totals(&[run])
                 .expect("a vector takes all");
         });
         let expected = "\
@@ -188,9 +192,9 @@ mod tests {
     #[test]
     fn a_name_with_the_separator_in_it_is_quoted() {
         let subject = subject("cpu/event=0xc0,umask=0/");
-        let text = written(|out| {
+        let text = text_written_by(|out| {
             WithTotals::new(Csv::new(&subject, out, b','), false)
-                .end(&[run(&[Some(1)])])
+                .write_totals(&[run(&[Some(1)])])
                 .expect("a vector takes all");
         });
         assert!(
@@ -202,12 +206,12 @@ mod tests {
     #[test]
     fn intervals_begin_with_their_time_and_have_no_total_and_no_ratio() {
         let subject = subject("instructions,cycles");
-        let text = written(|out| {
+        let text = text_written_by(|out| {
             let mut csv = WithTotals::new(Csv::new(&subject, out, b';'), false);
             let run = run(&[Some(5), Some(4)]);
-            csv.interval(Duration::from_millis(100), &run)
+            csv.write_interval(Duration::from_millis(100), &run)
                 .expect("room");
-            csv.end(&[run]).expect("room");
+            csv.write_totals(&[run]).expect("room");
         });
         let expected = "\
 0.100000000;5;;instructions;3000000000;100.00;;
@@ -219,10 +223,10 @@ mod tests {
     #[test]
     fn a_cgroup_stands_behind_the_event() {
         let subject = subject_of_cgroups("instructions,cycles", &["a", "b/c"]);
-        let text = written(|out| {
+        let text = text_written_by(|out| {
             let run = run(&[Some(6), Some(3), Some(1), Some(4)]);
             let mut csv = WithTotals::new(Csv::new(&subject, out, b','), false);
-            csv.end(&[run]).expect("a vector takes all");
+            csv.write_totals(&[run]).expect("a vector takes all");
         });
         let expected = "\
 6,,instructions,a,3000000000,100.00,2.00,insn per cycle
@@ -239,9 +243,9 @@ mod tests {
             "instructions,cycles",
             &["insn_per_cycle", "cycles_frequency"],
         );
-        let text = written(|out| {
+        let text = text_written_by(|out| {
             WithTotals::new(Csv::new(&subject, out, b','), false)
-                .end(&[run(&[Some(6), Some(3_000_000_000)])])
+                .write_totals(&[run(&[Some(6), Some(3_000_000_000)])])
                 .expect("a vector takes all");
         });
         assert!(
@@ -253,10 +257,10 @@ mod tests {
     #[test]
     fn the_variation_follows_the_event() {
         let subject = subject("instructions");
-        let text = written(|out| {
+        let text = text_written_by(|out| {
             let runs = [run(&[Some(90)]), run(&[Some(110)])];
             WithTotals::new(Csv::new(&subject, out, b','), false)
-                .end(&runs)
+                .write_totals(&runs)
                 .expect("a vector takes all");
         });
         assert_eq!(text, "100,,instructions,10.00%,3000000000,100.00,,\n");

@@ -45,7 +45,7 @@ pub(in crate::commands::stat) struct Look {
     /// Commas separate the thousands.
     pub(in crate::commands::stat) has_commas: bool,
     /// The screen is cleared before each interval.
-    pub(in crate::commands::stat) clears: bool,
+    pub(in crate::commands::stat) clears_screen: bool,
 }
 
 pub(in crate::commands::stat) struct Human<'a, W> {
@@ -89,13 +89,13 @@ impl<'a, W: Write> Human<'a, W> {
             (Some(count), None) if self.look.has_commas => thousands(count),
             (Some(count), None) => count.to_string(),
             (None, _) => {
-                let if_present = if figures.uncounted[index] {
+                let text_if_present = if figures.uncounted[index] {
                     UNCOUNTED
                 } else {
                     UNTRUSTED
                 };
                 self.subject.columns[index]
-                    .text_if_missing(if_present)
+                    .text_if_missing(text_if_present)
                     .to_owned()
             }
         };
@@ -105,8 +105,8 @@ impl<'a, W: Write> Human<'a, W> {
             "" => format!("{place:<width$}{number:>NUMBER_WIDTH$}      {label}"),
             // The narrower number makes room for the unit, so that names stay in their column.
             unit => format!(
-                "{place:<width$}{number:>before$} {unit:<6} {label}",
-                before = NUMBER_WIDTH - 2
+                "{place:<width$}{number:>number_width$} {unit:<6} {label}",
+                number_width = NUMBER_WIDTH - 2
             ),
         }
     }
@@ -162,7 +162,7 @@ impl<'a, W: Write> Human<'a, W> {
         let number = value.text();
         let style = value.style(&self.look.colors);
         let width = self.place_width;
-        let (before, unit, behind) = match value.unit {
+        let (number_width, unit, suffix) = match value.unit {
             "" => (NUMBER_WIDTH, String::new(), String::new()),
             unit if unit.chars().count() <= UNIT_WIDTH => (
                 NUMBER_WIDTH - 2,
@@ -173,8 +173,9 @@ impl<'a, W: Write> Human<'a, W> {
         };
         let gap = if unit.is_empty() { "      " } else { " " };
         let name = value.name;
-        let mut line =
-            format!("{place:<width$}{style}{number:>before$}{style:#}{unit}{gap}{name}{behind}");
+        let mut line = format!(
+            "{place:<width$}{style}{number:>number_width$}{style:#}{unit}{gap}{name}{suffix}"
+        );
         if let (true, "%", Some(percent)) = (self.look.colors.are_on(), value.unit, value.number) {
             let pad = self
                 .metric_name_width()
@@ -263,17 +264,17 @@ impl<'a, W: Write> Human<'a, W> {
         let Subject { command, scope, .. } = self.subject;
         let command = &text::printable(command);
         let title = Title { command, scope };
-        let times = match runs.len() {
+        let run_count = match runs.len() {
             1 => String::new(),
             runs => format!(", mean of {runs} runs"),
         };
-        format!(" Performance counter stats for {title}{times}:")
+        format!(" Performance counter stats for {title}{run_count}:")
     }
 }
 
 impl<W: Write> NumberFormat for Human<'_, W> {
-    fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
-        if self.look.clears {
+    fn write_interval(&mut self, interval_end: Duration, run: &Run) -> Result<()> {
+        if self.look.clears_screen {
             // Without colors the output may be no terminal, so it gets no escape sequences.
             if self.look.colors.are_on() {
                 write!(self.output, "\x1b[H\x1b[2J")?;
@@ -293,9 +294,9 @@ impl<W: Write> NumberFormat for Human<'_, W> {
         let runs = std::slice::from_ref(run);
         let figures = Figures::from_runs(runs);
         let mut lines = Vec::new();
-        let shown =
+        let shown_columns =
             (0..self.subject.columns.len()).filter(|index| self.subject.shows(&figures, *index));
-        lines.extend(shown.map(|index| {
+        lines.extend(shown_columns.map(|index| {
             let line = self.event_line(&figures, index);
             match counted_share(runs, index) {
                 Some(share) => self.with_share(&line, share),
@@ -307,12 +308,16 @@ impl<W: Write> NumberFormat for Human<'_, W> {
         for line in lines {
             // Separates a core or a thread from the time; a number has blanks in front already.
             let gap = if self.place_width > 0 { " " } else { "" };
-            writeln!(self.output, "{:>16.9}{gap}{line}", at.as_secs_f64())?;
+            writeln!(
+                self.output,
+                "{:>16.9}{gap}{line}",
+                interval_end.as_secs_f64()
+            )?;
         }
         Ok(())
     }
 
-    fn end(&mut self, runs: &[Run]) -> Result<()> {
+    fn write_totals(&mut self, runs: &[Run]) -> Result<()> {
         writeln!(self.output, "\n{}\n", self.title_line(runs))?;
         let figures = Figures::from_runs(runs);
         let columns = 0..self.subject.columns.len();

@@ -72,13 +72,13 @@ struct PerfPlace<'a> {
 }
 
 impl<'a> PerfPlace<'a> {
-    fn new(at: Option<Duration>, place: Option<&'a CountedPlace>) -> Self {
+    fn new(interval_end: Option<Duration>, place: Option<&'a CountedPlace>) -> Self {
         let name = |is_kind: fn(PlaceKind) -> bool| {
             let place = place.filter(|place| is_kind(place.kind));
             place.map(|place| place.name.as_str())
         };
         Self {
-            interval: at.map(|at| at.as_secs_f64()),
+            interval: interval_end.map(|interval_end| interval_end.as_secs_f64()),
             core: name(|kind| matches!(kind, PlaceKind::Core(_))),
             socket: name(|kind| matches!(kind, PlaceKind::Socket(_))),
             // perf writes the number alone.
@@ -99,19 +99,19 @@ impl<'a, W: Write> PerfJson<'a, W> {
 }
 
 impl<W: Write> LineFormat for PerfJson<'_, W> {
-    fn write_lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()> {
+    fn write_lines(&mut self, interval_end: Option<Duration>, runs: &[Run]) -> Result<()> {
         let figures = Figures::from_runs(runs);
         let columns = self.subject.columns.iter().enumerate();
         for (index, column) in columns.filter(|(index, _)| self.subject.shows(&figures, *index)) {
             let ratio = ratio(&self.subject.columns, &figures.means(), index);
-            let ratio = ratio.filter(|_| at.is_none());
+            let ratio = ratio.filter(|_| interval_end.is_none());
             let error = figures.summaries[index].map(|summary| summary.error_percent);
             let line = PerfLine {
-                place: PerfPlace::new(at, column.place.as_ref()),
+                place: PerfPlace::new(interval_end, column.place.as_ref()),
                 counter_value: figures.counts[index].map_or_else(
                     || column.text_if_missing("<not counted>").to_owned(),
                     |count| match &column.unit {
-                        Some(unit) => unit.in_json(count),
+                        Some(unit) => unit.json_text(count),
                         None => format!("{count}.000000"),
                     },
                 ),
@@ -129,7 +129,7 @@ impl<W: Write> LineFormat for PerfJson<'_, W> {
         }
         for metric in self.subject.metrics.values(&self.subject.columns, runs) {
             let line = PerfMetric {
-                place: PerfPlace::new(at, metric.place),
+                place: PerfPlace::new(interval_end, metric.place),
                 cgroup: metric.place.and_then(CountedPlace::cgroup),
                 metric_value: metric
                     .number
@@ -151,7 +151,8 @@ mod tests {
     use super::super::number_format::NumberFormat;
     use super::*;
     use crate::commands::stat::testing::{
-        lines, run, subject, subject_of_cgroups, subject_with, with_waits, written,
+        json_lines, run, subject, subject_of_cgroups, subject_with, text_written_by,
+        with_partial_time,
     };
     use crate::events::values::Unit;
     use serde_json::json;
@@ -159,10 +160,10 @@ mod tests {
     #[test]
     fn keys_match_perf() {
         let subject = subject("instructions:u,cycles:u");
-        let text = written(|out| {
+        let text = text_written_by(|out| {
             let run = run(&[Some(3_000_000), Some(1_500_000)]);
             WithTotals::new(PerfJson::new(&subject, out), false)
-                .end(&[run])
+                .write_totals(&[run])
                 .expect("a vector takes all");
         });
         let expected = [
@@ -176,29 +177,32 @@ mod tests {
                 "event-runtime": 3_000_000_000u64, "pcnt-running": 100.0,
             }),
         ];
-        assert_eq!(lines(&text), expected);
+        assert_eq!(json_lines(&text), expected);
     }
 
     #[test]
     fn an_estimate_comes_with_its_share_of_the_time() {
         let subject = subject("r1c0");
-        let text = written(|out| {
+        let text = text_written_by(|out| {
             WithTotals::new(PerfJson::new(&subject, out), false)
-                .end(&[with_waits(run(&[Some(9)]))])
+                .write_totals(&[with_partial_time(run(&[Some(9)]))])
                 .expect("a vector takes all");
         });
-        assert_eq!(lines(&text)[0]["pcnt-running"], 34.2);
-        assert_eq!(lines(&text)[0]["event-runtime"], 1_026_000_000u64);
+        assert_eq!(json_lines(&text)[0]["pcnt-running"], 34.2);
+        assert_eq!(json_lines(&text)[0]["event-runtime"], 1_026_000_000u64);
     }
 
     #[test]
     fn a_cgroup_has_its_key() {
         let subject = subject_of_cgroups("instructions", &["a", "b/c"]);
-        let text = written(|out| {
+        let text = text_written_by(|out| {
             let mut perf = WithTotals::new(PerfJson::new(&subject, out), false);
-            perf.end(&[run(&[Some(7), Some(8)])]).expect("room");
+            perf.write_totals(&[run(&[Some(7), Some(8)])])
+                .expect("room");
         });
-        let cgroups = lines(&text).into_iter().map(|line| line["cgroup"].clone());
+        let cgroups = json_lines(&text)
+            .into_iter()
+            .map(|line| line["cgroup"].clone());
         assert_eq!(cgroups.collect::<Vec<_>>(), ["a", "b/c"]);
     }
 
@@ -212,49 +216,49 @@ mod tests {
         ] {
             let mut subject = subject("instructions");
             subject.columns[0].unit = unit.map(ColumnUnit::Known);
-            let text = written(|out| {
+            let text = text_written_by(|out| {
                 let mut perf = WithTotals::new(PerfJson::new(&subject, out), false);
-                perf.end(&[run(&[Some(7)])]).expect("room");
+                perf.write_totals(&[run(&[Some(7)])]).expect("room");
             });
-            assert_eq!(lines(&text)[0]["counter-value"], number, "{unit:?}");
+            assert_eq!(json_lines(&text)[0]["counter-value"], number, "{unit:?}");
         }
     }
 
     #[test]
     fn intervals_and_variations_have_their_keys() {
         let subject = subject("instructions");
-        let text = written(|out| {
+        let text = text_written_by(|out| {
             let mut perf = WithTotals::new(PerfJson::new(&subject, out), false);
-            perf.interval(Duration::from_millis(500), &run(&[None]))
+            perf.write_interval(Duration::from_millis(500), &run(&[None]))
                 .expect("room");
-            perf.end(&[run(&[None])]).expect("room");
+            perf.write_totals(&[run(&[None])]).expect("room");
         });
-        let objects = lines(&text);
+        let objects = json_lines(&text);
         assert_eq!(objects.len(), 1, "no total after intervals");
         assert_eq!(objects[0]["interval"], 0.5);
         assert_eq!(objects[0]["counter-value"], "<not counted>");
 
-        let text = written(|out| {
+        let text = text_written_by(|out| {
             let runs = [run(&[Some(90)]), run(&[Some(110)])];
             WithTotals::new(PerfJson::new(&subject, out), false)
-                .end(&runs)
+                .write_totals(&runs)
                 .expect("room");
         });
-        assert!((lines(&text)[0]["variance"].as_f64().expect("a number") - 10.0).abs() < 1e-9);
+        assert!((json_lines(&text)[0]["variance"].as_f64().expect("a number") - 10.0).abs() < 1e-9);
     }
 
     #[test]
     fn keys_of_metrics_match_perf() {
         let subject = subject_with("instructions,cycles", &["insn_per_cycle"]);
         let runs = || [run(&[Some(2), Some(4)])];
-        let text = written(|out| {
+        let text = text_written_by(|out| {
             WithTotals::new(PerfJson::new(&subject, out), false)
-                .end(&runs())
+                .write_totals(&runs())
                 .expect("room");
         });
         let expected = json!({
             "metric-value": "0.500000", "metric-unit": "insn_per_cycle", "metric-threshold": "bad"
         });
-        assert_eq!(lines(&text)[2], expected);
+        assert_eq!(json_lines(&text)[2], expected);
     }
 }

@@ -13,8 +13,8 @@ use crate::commands::stat::sources::source::Uncounted;
 
 /// A format with a line for each count.
 pub(in crate::commands::stat) trait LineFormat {
-    /// Writes the lines of `runs`. `at` is the end of an interval, since the start; `None` for the totals.
-    fn write_lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()>;
+    /// Writes the lines of `runs`. `interval_end` is the end of an interval, since the start; `None` for the totals.
+    fn write_lines(&mut self, interval_end: Option<Duration>, runs: &[Run]) -> Result<()>;
 }
 
 /// Returns the share of the time in which the event of a column was counted, in percent, as perf prints it: 0 for an event
@@ -52,12 +52,13 @@ impl<F: LineFormat> WithTotals<F> {
 }
 
 impl<F: LineFormat> NumberFormat for WithTotals<F> {
-    fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
+    fn write_interval(&mut self, interval_end: Duration, run: &Run) -> Result<()> {
         self.has_intervals = true;
-        self.format.write_lines(Some(at), slice::from_ref(run))
+        self.format
+            .write_lines(Some(interval_end), slice::from_ref(run))
     }
 
-    fn end(&mut self, runs: &[Run]) -> Result<()> {
+    fn write_totals(&mut self, runs: &[Run]) -> Result<()> {
         // No totals after intervals, as in perf: a reader can add the intervals up.
         if self.has_intervals && !self.has_summary {
             Ok(())

@@ -9,8 +9,8 @@ use crate::commands::stat::runs::run::Run;
 
 /// A form of the output.
 pub(in crate::commands::stat) trait NumberFormat {
-    /// Prints the counts of an interval, which ended `at` after the start.
-    fn interval(&mut self, at: Duration, run: &Run) -> Result<()>;
-    /// Prints the counts of all runs.
-    fn end(&mut self, runs: &[Run]) -> Result<()>;
+    /// Writes the counts of an interval, which ended `interval_end` after the start.
+    fn write_interval(&mut self, interval_end: Duration, run: &Run) -> Result<()>;
+    /// Writes the counts of all runs together.
+    fn write_totals(&mut self, runs: &[Run]) -> Result<()>;
 }

@@ -24,11 +24,11 @@ use crate::system::whole_file::WholeFile;
 pub(in crate::commands::stat) struct NoOutput;
 
 impl NumberFormat for NoOutput {
-    fn interval(&mut self, _: Duration, _: &Run) -> Result<()> {
+    fn write_interval(&mut self, _: Duration, _: &Run) -> Result<()> {
         Ok(())
     }
 
-    fn end(&mut self, _: &[Run]) -> Result<()> {
+    fn write_totals(&mut self, _: &[Run]) -> Result<()> {
         Ok(())
     }
 }
@@ -56,7 +56,7 @@ pub(in crate::commands::stat) fn number_format<'a>(
             let look = human::Look {
                 colors: colors(args),
                 has_commas: !args.no_big_num,
-                clears: args.interval_clear,
+                clears_screen: args.interval_clear,
             };
             Box::new(human::Human::new(subject, output, look))
         }
@@ -65,30 +65,30 @@ pub(in crate::commands::stat) fn number_format<'a>(
 
 /// A form that shows the counts, and also writes them to the file of --record.
 struct ShownAndRecorded<'a> {
-    shown: Box<dyn NumberFormat + 'a>,
-    recorded: V1<'a, WholeFile>,
+    shown_format: Box<dyn NumberFormat + 'a>,
+    file_format: V1<'a, WholeFile>,
     /// The error of an interval that could not be shown. The counts are still recorded.
     failure: Option<anyhow::Error>,
 }
 
 impl NumberFormat for ShownAndRecorded<'_> {
-    fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
-        self.recorded.interval(at, run)?;
+    fn write_interval(&mut self, interval_end: Duration, run: &Run) -> Result<()> {
+        self.file_format.write_interval(interval_end, run)?;
         if self.failure.is_none() {
-            self.failure = self.shown.interval(at, run).err();
+            self.failure = self.shown_format.write_interval(interval_end, run).err();
         }
         Ok(())
     }
 
-    fn end(&mut self, runs: &[Run]) -> Result<()> {
-        let recorded = self.recorded.end(runs);
-        let recorded = recorded.and_then(|()| Ok(self.recorded.output.finish()?));
+    fn write_totals(&mut self, runs: &[Run]) -> Result<()> {
+        let result = self.file_format.write_totals(runs);
+        let result = result.and_then(|()| Ok(self.file_format.output.finish()?));
         // Shows the counts even if they could not be recorded, and after they were recorded: standard output may be closed.
         match self.failure.take() {
             Some(failure) => Err(failure),
-            None => self.shown.end(runs),
+            None => self.shown_format.write_totals(runs),
         }?;
-        recorded
+        result
     }
 }
 
@@ -106,12 +106,12 @@ pub(in crate::commands::stat) fn with_recording<'a>(
     output: Box<dyn Write>,
     record: Option<WholeFile>,
 ) -> Box<dyn NumberFormat + 'a> {
-    let shown = number_format(args, subject, output);
+    let shown_format = number_format(args, subject, output);
     match record {
-        None => shown,
+        None => shown_format,
         Some(record) => Box::new(ShownAndRecorded {
-            shown,
-            recorded: V1::new(subject, record),
+            shown_format,
+            file_format: V1::new(subject, record),
             failure: None,
         }),
     }
@@ -192,11 +192,11 @@ mod tests {
     struct Full;
 
     impl NumberFormat for Full {
-        fn interval(&mut self, _: Duration, _: &Run) -> Result<()> {
+        fn write_interval(&mut self, _: Duration, _: &Run) -> Result<()> {
             anyhow::bail!("it is full")
         }
 
-        fn end(&mut self, _: &[Run]) -> Result<()> {
+        fn write_totals(&mut self, _: &[Run]) -> Result<()> {
             anyhow::bail!("it is full")
         }
     }
@@ -209,15 +209,17 @@ mod tests {
         for has_interval in [false, true] {
             let file = WholeFile::create_private(&path).expect("there is room");
             let mut format = ShownAndRecorded {
-                shown: Box::new(Full),
-                recorded: V1::new(&subject, file),
+                shown_format: Box::new(Full),
+                file_format: V1::new(&subject, file),
                 failure: None,
             };
             if has_interval {
-                let interval = format.interval(Duration::from_secs(1), &run(&[Some(2)]));
+                let interval = format.write_interval(Duration::from_secs(1), &run(&[Some(2)]));
                 interval.expect("the run goes on");
             }
-            let error = format.end(&[run(&[Some(7)])]).expect_err("it is full");
+            let error = format
+                .write_totals(&[run(&[Some(7)])])
+                .expect_err("it is full");
             assert_eq!(error.to_string(), "it is full");
             let text = std::fs::read_to_string(&path).expect("it was recorded");
             assert!(text.contains(r#""counts":[7]"#), "{text}");

@@ -94,7 +94,7 @@ mod tests {
     use crate::commands::stat::testing::columns;
 
     #[test]
-    fn a_ratio_needs_both_in_the_same_modes() {
+    fn a_ratio_needs_both_counts_in_the_same_modes() {
         let cycle_columns = columns("instructions:u,cycles:u,cycles:k");
         let counts = [Some(30.0), Some(20.0), Some(1.0)];
         let ipc = ratio(&cycle_columns, &counts, 0).expect("there are cycles");
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_needs_both_on_the_same_kind_of_core() {
+    fn a_ratio_needs_both_counts_on_the_same_kind_of_core() {
         let mut columns = columns("instructions,cycles,cycles");
         columns[0].event.core_type = Some(10);
         let counts = [Some(30.0), Some(20.0), Some(10.0)];

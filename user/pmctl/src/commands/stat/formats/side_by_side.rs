@@ -14,32 +14,32 @@ pub(in crate::commands::stat) fn table_lines(
     width: usize,
     colors: &Colors,
 ) -> Vec<String> {
-    let parts = values_by_place(values);
-    let Some(first) = parts.first() else {
+    let places = values_by_place(values);
+    let Some(first) = places.first() else {
         return Vec::new();
     };
     let titles: Vec<String> = first.iter().map(metric_title).collect();
     let title_width = titles.iter().map(|title| title.chars().count()).max();
     let title_width = title_width.unwrap_or(0);
-    let widths = parts
+    let widths = places
         .iter()
-        .map(|part| place_name(part).chars().count() + 2);
+        .map(|place_values| place_name(place_values).chars().count() + 2);
     let column_width = widths.fold(MIN_COLUMN_WIDTH, usize::max);
     let columns_per_table = (width.saturating_sub(title_width) / column_width).max(1);
 
     let mut lines = Vec::new();
-    for parts in parts.chunks(columns_per_table) {
+    for places in places.chunks(columns_per_table) {
         if !lines.is_empty() {
             lines.push(String::new());
         }
-        let names = parts
+        let names = places
             .iter()
-            .map(|part| format!("{:>column_width$}", place_name(part)));
+            .map(|place_values| format!("{:>column_width$}", place_name(place_values)));
         lines.push(format!("{:title_width$}{}", "", names.collect::<String>()));
         for (row, text) in titles.iter().enumerate() {
-            let cells = parts
+            let cells = places
                 .iter()
-                .map(|part| metric_cell(&part[row], column_width, colors));
+                .map(|place_values| metric_cell(&place_values[row], column_width, colors));
             lines.push(format!("{text:title_width$}{}", cells.collect::<String>()));
         }
     }
@@ -52,8 +52,8 @@ fn values_by_place<'v, 'a>(values: &'v [MetricValue<'a>]) -> Vec<&'v [MetricValu
 }
 
 /// Returns the name of the place that has these values.
-fn place_name<'a>(part: &[MetricValue<'a>]) -> &'a str {
-    let place = part.first().and_then(|value| value.place);
+fn place_name<'a>(place_values: &[MetricValue<'a>]) -> &'a str {
+    let place = place_values.first().and_then(|value| value.place);
     place.map_or("", |place| &place.name)
 }
 
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use crate::commands::stat::scope::{CountedPlace, PlaceKind};
 
-    fn shown(cpus: &[CountedPlace], colors: &Colors) -> String {
+    fn table_text(cpus: &[CountedPlace], colors: &Colors) -> String {
         let values: Vec<MetricValue<'_>> = cpus
             .iter()
             .flat_map(|cpu| {
@@ -111,13 +111,13 @@ mod tests {
 insn_per_cycle           0.50        0.50
 tma_retiring [%]        62.50       62.50
 l1d_miss_rate [%]  <no value>  <no value>";
-        assert_eq!(shown(&cpus(2), &Colors::NONE), expected);
-        assert_eq!(shown(&[], &Colors::NONE), "");
+        assert_eq!(table_text(&cpus(2), &Colors::NONE), expected);
+        assert_eq!(table_text(&[], &Colors::NONE), "");
     }
 
     #[test]
     fn many_cpus_are_in_several_tables() {
-        let text = shown(&cpus(7), &Colors::NONE);
+        let text = table_text(&cpus(7), &Colors::NONE);
         let tables: Vec<&str> = text.split("\n\n").collect();
         assert_eq!(tables.len(), 2, "{text}");
         assert!(tables[0].lines().all(|line| line.len() <= 78), "{text}");
@@ -126,7 +126,7 @@ l1d_miss_rate [%]  <no value>  <no value>";
 
     #[test]
     fn notable_values_are_red() {
-        let text = shown(&cpus(1), &Colors::new(true));
+        let text = table_text(&cpus(1), &Colors::new(true));
         assert!(text.contains("\x1b[31m       62.50\x1b[0m"), "{text:?}");
         assert_eq!(text.matches("\x1b[31m").count(), 1, "{text:?}");
     }

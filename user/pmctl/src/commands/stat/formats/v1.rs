@@ -174,9 +174,9 @@ impl<'a, W: Write> V1<'a, W> {
 }
 
 impl<W: Write> NumberFormat for V1<'_, W> {
-    fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
+    fn write_interval(&mut self, interval_end: Duration, run: &Run) -> Result<()> {
         self.intervals.push(V1Interval {
-            seconds: at.as_secs_f64(),
+            seconds: interval_end.as_secs_f64(),
             counts: counts_of(run),
             running_ns: running_ns(run),
             enabled_ns: enabled_ns(run),
@@ -186,13 +186,13 @@ impl<W: Write> NumberFormat for V1<'_, W> {
         Ok(())
     }
 
-    fn end(&mut self, runs: &[Run]) -> Result<()> {
+    fn write_totals(&mut self, runs: &[Run]) -> Result<()> {
         let subject = self.subject;
         let text = |cpus: &Option<Cpus>| cpus.as_ref().map(ToString::to_string);
         let mut document = V1Document::default();
         match &subject.scope {
             Scope::Command => {}
-            Scope::Tasks { words, .. } => document.tasks = Some(words.clone()),
+            Scope::Tasks { description, .. } => document.tasks = Some(description.clone()),
             Scope::Cpus {
                 number,
                 chosen_cpus,
@@ -338,29 +338,30 @@ fn times_ns(run: &Run, time: fn(&ColumnCount) -> Duration) -> Vec<Option<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::stat::testing::{lines, run, subject, subject_with, written};
+    use crate::commands::stat::testing::{json_lines, run, subject, subject_with, text_written_by};
     use serde_json::json;
 
     #[test]
     fn metrics_have_their_values() {
         let subject = subject_with("instructions,cycles", &["insn_per_cycle"]);
         let runs = [run(&[Some(2), Some(4)])];
-        let text = written(|out| V1::new(&subject, out).end(&runs).expect("room"));
+        let text = text_written_by(|out| V1::new(&subject, out).write_totals(&runs).expect("room"));
         let expected = json!([{
             "metric": "insn_per_cycle", "value": 0.5, "unit": "", "notable": true,
             "numbers": {"instructions": 0, "cycles": 1},
         }]);
-        assert_eq!(lines(&text)[0]["metrics"], expected);
+        assert_eq!(json_lines(&text)[0]["metrics"], expected);
     }
 
     #[test]
     fn the_object_has_all_counts_unrounded() {
         let subject = subject("instructions:u,fixed1:k,cache-misses");
-        let text = written(|out| {
+        let text = text_written_by(|out| {
             let mut v1 = V1::new(&subject, out);
-            v1.interval(Duration::from_secs(1), &run(&[Some(1), Some(2), None]))
+            v1.write_interval(Duration::from_secs(1), &run(&[Some(1), Some(2), None]))
                 .expect("room");
-            v1.end(&[run(&[Some(u64::MAX), None, None])]).expect("room");
+            v1.write_totals(&[run(&[Some(u64::MAX), None, None])])
+                .expect("room");
         });
         let expected = json!({
             "schema": "pmctl-stat-v1", "command": "ls -l", "cpus": 2,
@@ -380,6 +381,6 @@ mod tests {
                 "running_ns": [3_000_000_000u64, null, null],
             }],
         });
-        assert_eq!(lines(&text), [expected]);
+        assert_eq!(json_lines(&text), [expected]);
     }
 }

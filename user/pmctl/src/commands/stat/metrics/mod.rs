@@ -97,7 +97,7 @@ impl Metrics {
     ///
     /// Metrics that this version's tables lack are left out.
     pub(super) fn from_file<'a>(
-        wanted: impl Iterator<Item = (&'a str, &'a BTreeMap<String, usize>)>,
+        wanted_metrics: impl Iterator<Item = (&'a str, &'a BTreeMap<String, usize>)>,
         model: Option<&'static Model>,
         facts: MachineFacts,
     ) -> Result<Self> {
@@ -106,11 +106,11 @@ impl Metrics {
             model,
             ..Self::none()
         };
-        let all = metrics::of_model(model);
-        for (name, event_indices) in wanted {
-            let is_there = |known: &MetricWithEvents| known.metric.name == name;
-            let candidate = all.iter().find(|metric| metric.name == name);
-            let Some(metric) = candidate.filter(|_| !result.entries.iter().any(is_there)) else {
+        let all_metrics = metrics::of_model(model);
+        for (name, event_indices) in wanted_metrics {
+            let is_added = |known: &MetricWithEvents| known.metric.name == name;
+            let candidate = all_metrics.iter().find(|metric| metric.name == name);
+            let Some(metric) = candidate.filter(|_| !result.entries.iter().any(is_added)) else {
                 continue;
             };
             result.formulas.add(metric, model)?;
@@ -146,13 +146,13 @@ impl Metrics {
     #[cfg(test)]
     pub(super) fn named(names: &[&str], columns: &[Column], pmu: &Pmu) -> Self {
         let mut result = Self::none();
-        let all = metrics::all(pmu);
+        let all_metrics = metrics::all(pmu);
         let event_index = |name: &str| {
             let column = columns.iter().find(|column| column.event.label == name);
             column.expect("it is counted").event_index
         };
         for name in names {
-            let metric = *all
+            let metric = *all_metrics
                 .iter()
                 .find(|metric| metric.name == *name)
                 .expect("it is there");
@@ -205,8 +205,8 @@ impl Metrics {
                     column_of_event.get(event_index).copied()
                 };
                 let running_seconds = || {
-                    let first = events.values().min()?;
-                    let ns = running_time(runs, *column_of_event.get(first)?);
+                    let first_event = events.values().min()?;
+                    let ns = running_time(runs, *column_of_event.get(first_event)?);
                     Some(ns as f64 / 1e9)
                 };
                 let count_of = |name: &str| match name {

@@ -35,7 +35,7 @@ pub(crate) struct CountedEvents {
 pub(crate) fn counted_events(
     args: &Stat,
     events: Vec<EventSpec>,
-    others: &OtherEvents,
+    other_events: &OtherEvents,
     (machine, pmu): (&Machine, &Pmu),
 ) -> Result<CountedEvents> {
     let words = wanted::metric_names(args, pmu)?;
@@ -47,8 +47,8 @@ pub(crate) fn counted_events(
         });
     }
     let mut formulas = Formulas::new(MachineFacts::of(machine));
-    let of_tasks = !args.has_cpus();
-    let mut countable = countable_metrics(&words, &mut formulas, (machine, pmu), of_tasks)?;
+    let counts_tasks = !args.has_cpus();
+    let mut countable = countable_metrics(&words, &mut formulas, (machine, pmu), counts_tasks)?;
     for (_, event) in countable.iter_mut().flat_map(|metric| &mut metric.counters) {
         wanted::limit_modes(args, std::slice::from_mut(event));
     }
@@ -57,14 +57,14 @@ pub(crate) fn counted_events(
         places,
         split_items,
     } = pack_into_runs(args, events, &countable, pmu)?;
-    let mut indices = EventIndices::new(&runs, others);
+    let mut indices = EventIndices::new(&runs, other_events);
     let metrics: Vec<MetricWithEvents> = countable
         .into_iter()
         // The first element of `places` belongs to -e.
         .zip(&places[1..])
         .map(|(metric, places)| indices.add_metric(metric, places))
         .collect();
-    if of_tasks {
+    if counts_tasks {
         group_each_run(&mut runs);
     }
     let events = metrics.iter().flat_map(|metric| metric.events.clone());
@@ -77,7 +77,7 @@ pub(crate) fn counted_events(
             names_in_several_runs: split_items,
         },
         runs,
-        pmus: indices.pmus.split_off(others.pmus.len()),
+        pmus: indices.pmus.split_off(other_events.pmus.len()),
     })
 }
 
@@ -125,7 +125,7 @@ struct EventIndices {
 }
 
 impl EventIndices {
-    fn new(runs: &[Vec<EventSpec>], others: &OtherEvents) -> Self {
+    fn new(runs: &[Vec<EventSpec>], other_events: &OtherEvents) -> Self {
         let mut next = 0;
         let first_of_run = runs.iter().map(|run| {
             let first = next;
@@ -134,8 +134,8 @@ impl EventIndices {
         });
         Self {
             first_of_run: first_of_run.collect(),
-            first_of_pmus: next + others.software.len(),
-            pmus: others.pmus.clone(),
+            first_of_pmus: next + other_events.software.len(),
+            pmus: other_events.pmus.clone(),
         }
     }
 
@@ -218,17 +218,17 @@ fn countable_metrics(
     words: &[String],
     formulas: &mut Formulas,
     (machine, pmu): (&Machine, &Pmu),
-    of_tasks: bool,
+    counts_tasks: bool,
 ) -> Result<Vec<CountableMetric>> {
-    let all = metrics::all(pmu);
+    let all_metrics = metrics::all(pmu);
     let mut countable: Vec<CountableMetric> = Vec::new();
     for word in words {
-        let wanted_metrics = metrics::find(word, &all, pmu)?;
+        let wanted_metrics = metrics::find(word, &all_metrics, pmu)?;
         let mut left_out: Vec<(&str, String)> = Vec::new();
         let mut is_counted = false;
         for metric in &wanted_metrics.metrics {
             let names = formulas.add(metric, pmu.model())?;
-            match metrics::events(&names, (machine, pmu), of_tasks) {
+            match metrics::events(&names, (machine, pmu), counts_tasks) {
                 Err(reason) => left_out.push((metric.name, reason)),
                 Ok(events) => {
                     is_counted = true;

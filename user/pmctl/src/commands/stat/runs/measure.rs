@@ -140,8 +140,8 @@ pub(in crate::commands::stat) fn measure_run(
 /// Returns the counts of the source's `summands`, and the reasons for those that are missing.
 fn counts_and_reasons(source: &dyn CountSource, summands: &Summands) -> Result<(Counts, Reasons)> {
     let (counts, mut reasons) = source::estimate_counts(summands);
-    for (reason, of_source) in reasons.iter_mut().zip(source.uncounted_reasons()?) {
-        *reason = of_source.or(*reason);
+    for (reason, source_reason) in reasons.iter_mut().zip(source.uncounted_reasons()?) {
+        *reason = source_reason.or(*reason);
     }
     Ok((counts, reasons))
 }
@@ -201,9 +201,9 @@ fn wait_for_end(
     let mut stopped_by = None;
     loop {
         let limit = timers.time_to_next();
-        let other = watched.last().filter(|_| running.is_none());
+        let watched_end = watched.last().filter(|_| running.is_none());
         match (
-            signals.wait(limit, other.map(|other| other.as_fd()))?,
+            signals.wait(limit, watched_end.map(|end| end.as_fd()))?,
             running,
         ) {
             (Event::Child, Some(running)) => {
@@ -245,7 +245,7 @@ fn wait_for_end(
             }
             _ => {}
         }
-        timers.run_due(source)?;
+        timers.handle_due_timers(source)?;
         if running.is_none() && timers.has_failed() {
             return Ok(RunEnd {
                 ending: None,
@@ -348,7 +348,7 @@ impl Timers<'_> {
     }
 
     /// Starts the counters if the delay is over, and shows an interval if it has ended.
-    fn run_due(&mut self, source: &mut dyn CountSource) -> Result<()> {
+    fn handle_due_timers(&mut self, source: &mut dyn CountSource) -> Result<()> {
         let now = Instant::now();
         if self.planned_start.take_if(|start| *start <= now).is_some() {
             self.actual_start = Some(now);
@@ -428,13 +428,13 @@ impl<'a> Ticker<'a> {
     }
 
     fn report_interval(&mut self, source: &dyn CountSource) -> Result<()> {
-        let at = self.begin.elapsed();
-        let counts_now = source.read(at)?;
+        let interval_end = self.begin.elapsed();
+        let counts_now = source.read(interval_end)?;
         let since_previous = source::counts_since(&counts_now, &self.previous_counts);
         let (counts, uncounted) = counts_and_reasons(source, &since_previous)?;
         let run = Run {
-            elapsed: at - self.previous_end,
-            counted_for: at - self.previous_end,
+            elapsed: interval_end - self.previous_end,
+            counted_for: interval_end - self.previous_end,
             user: Duration::ZERO,
             system: Duration::ZERO,
             stopped_by: None,
@@ -443,11 +443,11 @@ impl<'a> Ticker<'a> {
             ending: None,
         };
         self.previous_counts = counts_now;
-        self.previous_end = at;
+        self.previous_end = interval_end;
         self.remaining = self.remaining.map(|remaining| remaining.saturating_sub(1));
         // After a failure, no further interval is written.
         if self.failure.is_none() {
-            self.failure = self.report.interval(at, &run).err();
+            self.failure = self.report.write_interval(interval_end, &run).err();
         }
         Ok(())
     }

@@ -79,7 +79,7 @@ pub(in crate::commands::stat) fn count_runs<'a>(
         let is_last = run.is_last();
         runs.push(run);
         if repeats.shows_each {
-            report.end(&runs)?;
+            report.write_totals(&runs)?;
         }
         if is_last {
             break;
@@ -92,7 +92,7 @@ pub(in crate::commands::stat) fn count_runs<'a>(
     let stopped_run = failed_run
         .or_else(|| StoppedRun::take_last_if_stopped(&mut runs, repeats.requested_runs()));
     if !repeats.shows_each {
-        report.end(&runs)?;
+        report.write_totals(&runs)?;
     }
     Ok(worse_exit_code(
         earlier_code,

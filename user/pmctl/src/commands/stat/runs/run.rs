@@ -234,26 +234,26 @@ mod tests {
             stopped_by: Some(Signal::SIGTERM),
             ..run(&[Some(7)])
         };
-        let words = |mut runs: Vec<Run>, wanted| {
-            let stopped = StoppedRun::take_last_if_stopped(&mut runs, wanted);
+        let take_last = |mut runs: Vec<Run>, requested| {
+            let stopped = StoppedRun::take_last_if_stopped(&mut runs, requested);
             (runs.len(), stopped.map(|stopped| stopped.to_string()))
         };
         assert_eq!(
-            words(vec![complete_run(), complete_run(), stopped()], Some(100)),
+            take_last(vec![complete_run(), complete_run(), stopped()], Some(100)),
             (
                 2,
                 Some("stopped in run 3 of 100: the mean is of the 2 runs before".to_owned())
             )
         );
         assert_eq!(
-            words(vec![complete_run(), stopped()], None),
+            take_last(vec![complete_run(), stopped()], None),
             (
                 1,
                 Some("stopped in run 2: the numbers are those of the run before".to_owned())
             )
         );
         assert_eq!(
-            words(vec![stopped()], Some(100)),
+            take_last(vec![stopped()], Some(100)),
             (
                 1,
                 Some(
@@ -267,29 +267,29 @@ mod tests {
             ..run(&[Some(7)])
         };
         assert_eq!(
-            words(vec![complete_run(), killed], Some(100)),
+            take_last(vec![complete_run(), killed], Some(100)),
             (
                 1,
                 Some("stopped in run 2 of 100: the numbers are those of the run before".to_owned())
             )
         );
-        assert_eq!(words(vec![stopped()], Some(1)), (1, None));
-        assert_eq!(words(vec![stopped()], None), (1, None));
+        assert_eq!(take_last(vec![stopped()], Some(1)), (1, None));
+        assert_eq!(take_last(vec![stopped()], None), (1, None));
         assert_eq!(
-            words(vec![complete_run(), complete_run()], Some(2)),
+            take_last(vec![complete_run(), complete_run()], Some(2)),
             (2, None)
         );
     }
 
     #[test]
     fn exit_code_shows_that_runs_are_missing() {
-        let code = |ending, wanted| {
+        let code = |ending, requested| {
             let run = Run {
                 stopped_by: Some(Signal::SIGTERM),
                 ending: Some(ending),
                 ..run(&[Some(7)])
             };
-            StoppedRun::after_runs(1, wanted, &run).exit_code()
+            StoppedRun::after_runs(1, requested, &run).exit_code()
         };
         assert_eq!(code(Ending::Exit(0), Some(100)), 143);
         assert_eq!(code(Ending::Exit(3), Some(100)), 3);

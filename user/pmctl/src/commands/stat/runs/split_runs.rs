@@ -13,13 +13,13 @@ use crate::system::exit::{self, Usage};
 
 /// The counters are too few for all events.
 #[derive(Debug)]
-pub(in crate::commands::stat) struct TooMany {
+pub(in crate::commands::stat) struct TooManyEvents {
     text: String,
     /// The command line is wrong: the counters are too few even if no other program uses any.
     is_usage: bool,
 }
 
-impl TooMany {
+impl TooManyEvents {
     /// Wraps the driver's error for events of tasks. It is no usage error: other programs may hold the counters.
     pub(in crate::commands::stat) fn from_driver(error: &anyhow::Error) -> Self {
         Self {
@@ -45,13 +45,13 @@ impl TooMany {
     }
 }
 
-impl fmt::Display for TooMany {
+impl fmt::Display for TooManyEvents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl std::error::Error for TooMany {}
+impl std::error::Error for TooManyEvents {}
 
 /// Returns the events of -e for each run: all in one run, unless -r allows several and the counters are too few.
 pub(in crate::commands::stat) fn events_by_run(
@@ -73,13 +73,13 @@ pub(in crate::commands::stat) fn events_by_run(
     }
 }
 
-/// Adds advice to an error [`TooMany`]: the options that count all `events`, if there are any.
+/// Adds advice to an error [`TooManyEvents`]: the options that count all `events`, if there are any.
 pub(in crate::commands::stat) fn with_advice(
     error: anyhow::Error,
     args: &Stat,
     (events, pmu): (&[EventSpec], &Pmu),
 ) -> anyhow::Error {
-    let TooMany { text, is_usage } = match error.downcast() {
+    let TooManyEvents { text, is_usage } = match error.downcast() {
         Ok(too_many) => too_many,
         Err(error) => return error,
     };
@@ -89,7 +89,7 @@ pub(in crate::commands::stat) fn with_advice(
     let runs = supply.and_then(|supply| split_into_runs(events, supply));
     // If an event gets no counter even by itself, neither -r nor --multiplex helps.
     let Some(runs) = runs.filter(|runs| runs.len() > 1) else {
-        return TooMany { text, is_usage }.into_error();
+        return TooManyEvents { text, is_usage }.into_error();
     };
     let repeat = (!excludes_repeat).then(|| repeat_advice(runs.len()));
     let ways: Vec<String> = repeat
@@ -102,13 +102,13 @@ pub(in crate::commands::stat) fn with_advice(
         }
         _ => text,
     };
-    TooMany { text, is_usage }.into_error()
+    TooManyEvents { text, is_usage }.into_error()
 }
 
 /// Returns the error without advice, for commands that don't have the options of `stat`.
 pub(in crate::commands::stat) fn without_advice(error: anyhow::Error) -> anyhow::Error {
     match error.downcast() {
-        Ok(too_many) => TooMany::into_error(too_many),
+        Ok(too_many) => TooManyEvents::into_error(too_many),
         Err(error) => error,
     }
 }
@@ -137,9 +137,9 @@ pub(in crate::commands::stat) fn require_one_run(
     if runs.len() < 2 || args.multiplex {
         return Ok(());
     }
-    let multiplexed =
+    let multiplex_hint =
         multiplex_advice(args).map_or_else(String::new, |advice| format!(" {advice}"));
-    let needed = format!(
+    let problem = format!(
         "{option}: {} events need {} runs, since only {} general and {} fixed counters are free",
         runs.iter().map(Vec::len).sum::<usize>(),
         runs.len(),
@@ -153,17 +153,17 @@ pub(in crate::commands::stat) fn require_one_run(
             "a process that runs already can't be run again"
         };
         return Err(Usage(format!(
-            "{needed}; {reason}.\nChoose fewer of them, or give a command that can be run {} times.{multiplexed}",
+            "{problem}; {reason}.\nChoose fewer of them, or give a command that can be run {} times.{multiplex_hint}",
             runs.len()
         )));
     }
     match args.repeat {
         None => Err(Usage(format!(
-            "{needed}.\n{}{multiplexed} Or choose fewer of them.",
+            "{problem}.\n{}{multiplex_hint} Or choose fewer of them.",
             repeat_advice(runs.len())
         ))),
         Some(0) => Err(Usage(format!(
-            "{needed}; -r 0 shows each run.\nGive a number to -r, or choose fewer of them.{multiplexed}"
+            "{problem}; -r 0 shows each run.\nGive a number to -r, or choose fewer of them.{multiplex_hint}"
         ))),
         Some(_) => Ok(()),
     }
@@ -187,9 +187,9 @@ fn split_into_runs(events: &[EventSpec], supply: CounterSupply) -> Option<Vec<Ve
     };
     let mut runs: Vec<Vec<EventSpec>> = vec![Vec::new()];
     // The events of a group are counted in the same run.
-    let together =
+    let is_same_group =
         |one: &EventSpec, next: &EventSpec| one.group.is_some() && one.group == next.group;
-    for events in events.chunk_by(together) {
+    for events in events.chunk_by(is_same_group) {
         let last = runs.last_mut()?;
         let previous_length = last.len();
         last.extend_from_slice(events);

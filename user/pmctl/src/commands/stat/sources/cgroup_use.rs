@@ -25,7 +25,7 @@ pub(in crate::commands::stat) struct NamedCgroup {
     pub(in crate::commands::stat) name: String,
     pub(in crate::commands::stat) cgroup: Cgroup,
     /// The cgroup matches a pattern, and the user has not named it.
-    pub(in crate::commands::stat) is_of_pattern: bool,
+    pub(in crate::commands::stat) is_from_pattern: bool,
 }
 
 impl NamedCgroup {
@@ -57,14 +57,14 @@ pub(in crate::commands::stat) enum CgroupUse {
 /// Refuses events that can't be counted in a cgroup, and options that don't go with several cgroups of -G.
 pub(in crate::commands::stat) fn refuse_impossible_options(
     args: &Stat,
-    others: &OtherEvents,
+    other_events: &OtherEvents,
 ) -> Result<(), Usage> {
     let Some(option) = cgroup_option(args) else {
         return Ok(());
     };
-    let event = others.software.first().map(|event| event.name);
-    let event = event.or(others.values.first().map(|value| value.name));
-    let event = event.or(others.pmus.first().map(|event| &*event.label));
+    let event = other_events.software.first().map(|event| event.name);
+    let event = event.or(other_events.values.first().map(|value| value.name));
+    let event = event.or(other_events.pmus.first().map(|event| &*event.label));
     if let Some(event) = event {
         return Err(Usage(format!(
             "{option}: the driver does not count {event}, so it can't be counted in a cgroup. Leave it out, or count it \
@@ -138,15 +138,15 @@ pub(in crate::commands::stat) fn wanted_cgroups(args: &Stat) -> Result<Option<Cg
 /// Returns the cgroup of a name. An empty name means the root cgroup, as in perf, and stays empty in the report.
 fn named_cgroup(mount: &Path, name: &str) -> Result<NamedCgroup, Error> {
     let cgroup = Cgroup::named(name)?;
-    let below = cgroup.path().strip_prefix(mount).unwrap_or(cgroup.path());
+    let relative_path = cgroup.path().strip_prefix(mount).unwrap_or(cgroup.path());
     Ok(NamedCgroup {
         name: if name.is_empty() {
             String::new()
         } else {
-            display_name(below)
+            display_name(relative_path)
         },
         cgroup,
-        is_of_pattern: false,
+        is_from_pattern: false,
     })
 }
 
@@ -160,20 +160,20 @@ fn matching_cgroups(mount: &Path, pattern: &Pattern) -> Result<Vec<NamedCgroup>>
             Ok(cgroup) => cgroups.push(NamedCgroup {
                 name: display_name(&name),
                 cgroup,
-                is_of_pattern: true,
+                is_from_pattern: true,
             }),
             // The cgroup has been removed since the search.
             Err(error) if error.cause == Cause::NoSuchCgroup => {}
             Err(error) => errors.push(error),
         }
     }
-    let decisive = errors.iter().find(|error| !concerns_one_cgroup(error));
-    let decisive = decisive.or(errors.first().filter(|_| cgroups.is_empty()));
-    if let Some(error) = decisive {
+    let decisive_error = errors.iter().find(|error| !concerns_one_cgroup(error));
+    let decisive_error = decisive_error.or(errors.first().filter(|_| cgroups.is_empty()));
+    if let Some(error) = decisive_error {
         return Err(with_option("--for-each-cgroup", error));
     }
     if let Some(error) = errors.first() {
-        complain(left_out(errors.len(), error));
+        complain(left_out_message(errors.len(), error));
     }
     if cgroups.is_empty() {
         let text = pattern.text();
@@ -188,7 +188,7 @@ fn matching_cgroups(mount: &Path, pattern: &Pattern) -> Result<Vec<NamedCgroup>>
 }
 
 /// Returns the message about cgroups that are left out; `error` is the reason for the first of them.
-pub(in crate::commands::stat) fn left_out(number: usize, error: &Error) -> String {
+pub(in crate::commands::stat) fn left_out_message(number: usize, error: &Error) -> String {
     let cgroups = count(number as u64, "cgroup");
     printable(&format!("--for-each-cgroup: {cgroups} left out: {error}"))
 }
@@ -211,7 +211,7 @@ impl CgroupUse {
     }
 
     /// Refuses a list of -G with more cgroups than there are events; `events` is the number of all events.
-    pub(in crate::commands::stat) fn check_number(&self, events: usize) -> Result<(), Usage> {
+    pub(in crate::commands::stat) fn check_event_count(&self, events: usize) -> Result<(), Usage> {
         match self {
             Self::ByEvent { event_cgroups, .. } if event_cgroups.len() > events => {
                 let names: Vec<&str> = event_cgroups.iter().map(|named| &*named.name).collect();

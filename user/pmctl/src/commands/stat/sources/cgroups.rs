@@ -9,11 +9,11 @@ use perfmon::event::{Builder, Cgroup, Counts as GroupCounts, GroupBuilder};
 use perfmon::spec::EventSpec;
 use perfmon::{Cause, Device, Error, Group};
 
-use super::cgroup_use::{CgroupUse, NamedCgroup, left_out};
+use super::cgroup_use::{CgroupUse, NamedCgroup, left_out_message};
 use super::source::{ColumnCount, CountSource, Summands};
 use super::tasks::{conflict, group_the_ungrouped, groups, mark_or_split, open_on_each};
 use crate::commands::stat::column::Column;
-use crate::commands::stat::runs::split_runs::TooMany;
+use crate::commands::stat::runs::split_runs::TooManyEvents;
 use crate::commands::stat::scope::{CountedPlace, PlaceKind};
 use crate::events::cgroups::concerns_one_cgroup;
 use crate::events::cpus::Cpus;
@@ -31,7 +31,7 @@ pub(in crate::commands::stat) struct CgroupCounts {
     cgroups: Vec<CountedCgroup>,
     /// The source counts all events of the command line. Otherwise other runs count the other events, and all runs must
     /// have the same cgroups.
-    are_all_events: bool,
+    has_all_events: bool,
     /// The CPUs of -C, each with descriptors of its own; a single `None` counts all CPUs together.
     cpus: Vec<Option<u32>>,
     /// The open groups of each cgroup on each CPU. Empty before the first run.
@@ -42,7 +42,7 @@ pub(in crate::commands::stat) struct CgroupCounts {
 struct CountedCgroup {
     name: String,
     cgroup: Cgroup,
-    is_of_pattern: bool,
+    is_from_pattern: bool,
     events: Vec<usize>,
 }
 
@@ -83,17 +83,17 @@ impl CgroupCounts {
     pub(in crate::commands::stat) fn new(
         mut events: Vec<EventSpec>,
         cgroups: &CgroupUse,
-        (preceding, are_all_events): (usize, bool),
+        (preceding, has_all_events): (usize, bool),
         cpus: Option<&Cpus>,
     ) -> Result<Self> {
         refuse_chosen_counters(&events)?;
-        if are_all_events {
-            cgroups.check_number(preceding + events.len())?;
+        if has_all_events {
+            cgroups.check_event_count(preceding + events.len())?;
         }
         let to_counted_cgroup = |(cgroup, events): (&NamedCgroup, Vec<usize>)| CountedCgroup {
             name: cgroup.name.clone(),
             cgroup: cgroup.cgroup.clone(),
-            is_of_pattern: cgroup.is_of_pattern,
+            is_from_pattern: cgroup.is_from_pattern,
             events,
         };
         let cgroups = cgroups
@@ -106,7 +106,7 @@ impl CgroupCounts {
             device: Device::open().map_err(exit::with_help)?,
             names: events.iter().map(|event| event.label.clone()).collect(),
             cgroups,
-            are_all_events,
+            has_all_events,
             events,
             cpus: cpus.map_or_else(|| vec![None], |cpus| cpus.iter().map(Some).collect()),
             open_groups: Vec::new(),
@@ -214,9 +214,9 @@ impl CgroupCounts {
             cgroup,
             members,
         } = refused;
-        let may_drop = self.are_all_events && self.cgroups[cgroup].is_of_pattern;
+        let may_drop = self.has_all_events && self.cgroups[cgroup].is_from_pattern;
         if may_drop && concerns_one_cgroup(&error) {
-            complain(left_out(1, &error));
+            complain(left_out_message(1, &error));
             self.cgroups.remove(cgroup);
             if !self.cgroups.is_empty() {
                 return Ok(());
@@ -234,9 +234,9 @@ impl CgroupCounts {
             }
             Cause::NoFreeCounter(_) => {
                 if let Some(conflict) = conflict(&self.device, &self.events) {
-                    return Err(TooMany::between_events(&conflict).into());
+                    return Err(TooManyEvents::between_events(&conflict).into());
                 }
-                return Err(TooMany::from_driver(&exit::with_help(error)).into());
+                return Err(TooManyEvents::from_driver(&exit::with_help(error)).into());
             }
             Cause::Forbidden => return Err(rights::cgroups_forbidden("count")),
             _ => {}
@@ -312,12 +312,12 @@ impl CountSource for CgroupCounts {
         for opened in &self.open_groups {
             let counts = opened.read()?;
             let cgroup_events = &self.cgroups[opened.cgroup].events;
-            for (place, event) in opened.events.iter().enumerate() {
+            for (position, event) in opened.events.iter().enumerate() {
                 let Some(offset) = cgroup_events.iter().position(|index| index == event) else {
                     continue;
                 };
                 let count = counts.as_ref().map(|counts| {
-                    ColumnCount::without_turns(counts[place], counts.running, counts.enabled)
+                    ColumnCount::without_turns(counts[position], counts.running, counts.enabled)
                         .since(opened.earlier_runs)
                 });
                 sums[first_columns[opened.cgroup] + offset].add(count);

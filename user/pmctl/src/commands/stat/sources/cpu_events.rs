@@ -14,7 +14,7 @@ use super::source::{ColumnCount, CountSource, Counts, Summands};
 use super::tasks::{conflict, groups, mark_or_split, open_on_each};
 use crate::args::Stat;
 use crate::commands::stat::column::Column;
-use crate::commands::stat::runs::split_runs::TooMany;
+use crate::commands::stat::runs::split_runs::TooManyEvents;
 use crate::commands::stat::scope::{self, CountedPlace, CpuSplit};
 use crate::events::cpus::Cpus;
 use crate::events::{rights, schedule};
@@ -85,7 +85,7 @@ impl CpuEvents {
     ) -> Result<Self> {
         refuse_chosen_counters(args, &events)?;
         let cpus = scope::counted_cpus(args, online);
-        let summed_cpus = match CpuSplit::of(args) {
+        let summed_cpus = match CpuSplit::from_args(args) {
             None => vec![(None, cpus.clone())],
             Some(split) => {
                 let cpu_indices: Vec<usize> = cpus.iter().map(|cpu| cpu as usize).collect();
@@ -182,9 +182,9 @@ impl CpuEvents {
             }
             Cause::NoFreeCounter(_) => {
                 if let Some(conflict) = conflict(&self.device, &self.events) {
-                    return Err(TooMany::between_events(&conflict).into());
+                    return Err(TooManyEvents::between_events(&conflict).into());
                 }
-                return Err(TooMany::from_driver(&exit::with_help(error)).into());
+                return Err(TooManyEvents::from_driver(&exit::with_help(error)).into());
             }
             Cause::Forbidden => return Err(anyhow!(rights::all_programs_advice("count"))),
             _ => {}
@@ -204,9 +204,9 @@ impl CpuEvents {
     /// open; an absent event has a column for each place.
     fn places_of_events(&self) -> impl Iterator<Item = (&(Option<CountedPlace>, Cpus), usize)> {
         let events = 0..self.events.len();
-        let all = self.summed_cpus.iter().flat_map(move |part| {
+        let all = self.summed_cpus.iter().flat_map(move |place| {
             let events = events.clone();
-            events.map(move |event| (part, event))
+            events.map(move |event| (place, event))
         });
         all.filter(|((_, cpus), event)| {
             self.events[*event].is_absent() || self.open_on(cpus, *event).next().is_some()
@@ -232,8 +232,8 @@ impl CpuEvents {
                 Err(error) if error.cause == Cause::Missed => continue,
                 Err(error) => return Err(exit::with_help(error)),
             };
-            for (place, index) in events.iter().enumerate() {
-                let (value, ran) = (group_counts[place], group_counts.running);
+            for (position, index) in events.iter().enumerate() {
+                let (value, ran) = (group_counts[position], group_counts.running);
                 counts[*index] = Some(if self.multiplex {
                     ColumnCount::of_turns(value, ran, group_counts.enabled)
                 } else {

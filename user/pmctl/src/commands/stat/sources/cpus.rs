@@ -12,7 +12,7 @@ use super::source::{ColumnCount, CountSource, Summands};
 use crate::args::Stat;
 use crate::commands::stat::column::Column;
 use crate::commands::stat::explain::explain;
-use crate::commands::stat::runs::split_runs::TooMany;
+use crate::commands::stat::runs::split_runs::TooManyEvents;
 use crate::commands::stat::scope::{self, CountedPlace, CpuSplit};
 use crate::events::cpus::Cpus;
 use crate::events::rights;
@@ -54,7 +54,7 @@ pub(in crate::commands::stat) fn open_counters(
         Some(cpus) => cpus.iter().map(|cpu| cpu as usize).collect(),
         None => online.to_vec(),
     };
-    let split = CpuSplit::of(args);
+    let split = CpuSplit::from_args(args);
     let places: Vec<(Option<CountedPlace>, Option<Cpus>, usize)> = match split {
         Some(split) => {
             let parts = scope::split_cpus(&all_cpus, split).into_iter();
@@ -92,16 +92,16 @@ pub(in crate::commands::stat) fn assign_counters(
 ) -> Result<Vec<Column>> {
     let present_events: Vec<EventSpec> =
         events.iter().filter(|e| !e.is_absent()).cloned().collect();
-    let places =
-        schedule(&present_events, supply).map_err(|error| TooMany::between_events(&error))?;
-    let mut places = places.into_iter();
+    let counters =
+        schedule(&present_events, supply).map_err(|error| TooManyEvents::between_events(&error))?;
+    let mut counters = counters.into_iter();
     let column = |(event_index, event): (usize, EventSpec)| Column {
         place: None,
         event_index,
         counter: if event.is_absent() {
             None
         } else {
-            places.next()
+            counters.next()
         },
         unit: None,
         event,

@@ -40,7 +40,7 @@ pub(super) struct Sources<'a> {
     scope: &'a Scope,
     online: Vec<usize>,
     cgroups: Option<CgroupUse>,
-    others: OtherEvents,
+    other_events: OtherEvents,
     /// The driver's session, for counters of all CPUs and for values; `None` if neither is needed.
     session: Option<Session>,
 }
@@ -51,12 +51,12 @@ impl<'a> Sources<'a> {
         args: &'a Stat,
         (machine, pmu): (&'a Machine, &'a Pmu),
         (scope, online, cgroups): (&'a Scope, Vec<usize>, Option<CgroupUse>),
-        (others, parts): (OtherEvents, &[Vec<EventSpec>]),
+        (other_events, parts): (OtherEvents, &[Vec<EventSpec>]),
     ) -> Result<Self> {
         let takes_counters =
             |events: &Vec<EventSpec>| !cpu_events::needs_cpu_events(args, events, pmu);
         let has_counters = matches!(scope, Scope::Cpus { .. }) && parts.iter().any(takes_counters);
-        let needs_session = has_counters || !others.values.is_empty();
+        let needs_session = has_counters || !other_events.values.is_empty();
         let session = needs_session.then(Session::open).transpose();
         Ok(Self {
             args,
@@ -65,7 +65,7 @@ impl<'a> Sources<'a> {
             scope,
             online,
             cgroups,
-            others,
+            other_events,
             session: session.map_err(exit::with_help)?,
         })
     }
@@ -109,7 +109,7 @@ impl<'a> Sources<'a> {
             software,
             values,
             pmus,
-        } = &self.others;
+        } = &self.other_events;
         let counts = if software.is_empty() {
             counts
         } else {
@@ -132,7 +132,7 @@ impl<'a> Sources<'a> {
         };
         Ok(order::in_event_order(
             &self.args.events,
-            &self.others,
+            &self.other_events,
             self.pmu,
             counts,
         ))

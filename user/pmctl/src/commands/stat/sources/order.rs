@@ -25,10 +25,14 @@ fn is_of_driver(word: &str, cores: &Pmu) -> bool {
 
 /// Returns the position of the first word of -e that `is_wanted` accepts. The driver's events need no position: their
 /// columns are in the order of -e already.
-fn column_position(texts: &[String], cores: &Pmu, is_it: impl Fn(&str) -> bool) -> ColumnPosition {
+fn column_position(
+    texts: &[String],
+    cores: &Pmu,
+    is_wanted: impl Fn(&str) -> bool,
+) -> ColumnPosition {
     let (mut events, mut before) = (0, 0);
     for word in texts.iter().flat_map(|text| words(text)) {
-        if is_it(word) {
+        if is_wanted(word) {
             return (events, before);
         }
         before += 1;
@@ -40,15 +44,20 @@ fn column_position(texts: &[String], cores: &Pmu, is_it: impl Fn(&str) -> bool) 
 
 /// Returns the positions of the software events, of the events of Linux's PMUs, and of the values, in the order in which the
 /// sources append them.
-fn column_positions(texts: &[String], others: &OtherEvents, cores: &Pmu) -> Vec<ColumnPosition> {
-    let position = |is_it: &dyn Fn(&str) -> bool| column_position(texts, cores, is_it);
-    let software = others.software.iter();
+fn column_positions(
+    texts: &[String],
+    other_events: &OtherEvents,
+    cores: &Pmu,
+) -> Vec<ColumnPosition> {
+    let position = |is_wanted: &dyn Fn(&str) -> bool| column_position(texts, cores, is_wanted);
+    let software = other_events.software.iter();
     let software = software.map(|event| position(&|word| software::find(word) == Some(*event)));
-    let pmus = others.pmus.iter();
+    let pmus = other_events.pmus.iter();
     let pmus = pmus.map(|event| position(&|word| word.trim() == event.word));
-    let is = |value: &Value, word: &str| values::find(word).is_some_and(|v| v.name == value.name);
-    let values = others.values.iter();
-    let values = values.map(|value| position(&|word| is(value, word)));
+    let is_value =
+        |value: &Value, word: &str| values::find(word).is_some_and(|v| v.name == value.name);
+    let values = other_events.values.iter();
+    let values = values.map(|value| position(&|word| is_value(value, word)));
     software.chain(pmus).chain(values).collect()
 }
 
@@ -56,14 +65,14 @@ fn column_positions(texts: &[String], others: &OtherEvents, cores: &Pmu) -> Vec<
 /// software events, PMU events and values after the driver's events.
 pub(in crate::commands::stat) fn in_event_order(
     texts: &[String],
-    others: &OtherEvents,
+    other_events: &OtherEvents,
     cores: &Pmu,
     source: Box<dyn CountSource>,
 ) -> Box<dyn CountSource> {
-    if others.is_empty() {
+    if other_events.is_empty() {
         return source;
     }
-    let positions = column_positions(texts, others, cores);
+    let positions = column_positions(texts, other_events, cores);
     Box::new(Ordered { source, positions })
 }
 
@@ -191,7 +200,7 @@ mod tests {
             modes: Modes::Both,
             rate: None,
         }];
-        let others = OtherEvents {
+        let other_events = OtherEvents {
             software,
             values,
             pmus,
@@ -204,7 +213,7 @@ mod tests {
             column.event_index = number;
             column
         }));
-        let source = in_event_order(&texts, &others, &cores, Box::new(FixedColumns(all)));
+        let source = in_event_order(&texts, &other_events, &cores, Box::new(FixedColumns(all)));
         let labels: Vec<String> = source
             .columns()
             .into_iter()
@@ -232,7 +241,7 @@ mod tests {
     #[test]
     fn columns_of_a_part_stand_together() {
         let texts = ["msr/tsc/,cycles".to_owned()];
-        let others = OtherEvents {
+        let other_events = OtherEvents {
             pmus: vec![PmuEvent {
                 word: texts[0][..8].to_owned(),
                 label: "tsc".to_owned(),
@@ -244,7 +253,7 @@ mod tests {
             }],
             ..OtherEvents::default()
         };
-        let of = |name: &str, (number, label): (usize, &str)| {
+        let column_of = |name: &str, (number, label): (usize, &str)| {
             let mut column = columns("cycles").remove(0);
             label.clone_into(&mut column.event.label);
             let kind = crate::commands::stat::scope::PlaceKind::Cpu;
@@ -257,14 +266,14 @@ mod tests {
             }
         };
         let all = vec![
-            of("CPU0", (0, "cycles")),
-            of("CPU1", (0, "cycles")),
-            of("CPU0", (1, "tsc")),
-            of("CPU1", (1, "tsc")),
+            column_of("CPU0", (0, "cycles")),
+            column_of("CPU1", (0, "cycles")),
+            column_of("CPU0", (1, "tsc")),
+            column_of("CPU1", (1, "tsc")),
         ];
         let source = in_event_order(
             &texts,
-            &others,
+            &other_events,
             &testing::intel(),
             Box::new(FixedColumns(all)),
         );

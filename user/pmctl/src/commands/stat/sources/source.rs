@@ -178,10 +178,10 @@ impl Uncounted {
     }
 
     /// Returns the reason with this name; `None` for one that this pmctl does not know.
-    pub(in crate::commands::stat) fn of_name(name: &str) -> Option<Self> {
+    pub(in crate::commands::stat) fn from_name(name: &str) -> Option<Self> {
         let mut names = Self::NAMES.iter();
-        let found = names.find(|(_, known)| *known == name);
-        found.map(|(reason, _)| *reason)
+        let entry = names.find(|(_, known)| *known == name);
+        entry.map(|(reason, _)| *reason)
     }
 }
 
@@ -277,18 +277,31 @@ mod tests {
     #[test]
     fn interval_has_the_increase_of_each_summand() {
         let second = Duration::from_secs(1);
-        let of = |values: &[u64]| {
+        let summands_of = |values: &[u64]| {
             let counts = values
                 .iter()
                 .map(|value| ColumnCount::whole(*value, second));
             Some(counts.collect::<Vec<_>>())
         };
         let values = |summands: &Summands| -> Vec<Option<Vec<u64>>> {
-            let of = |one: &Vec<ColumnCount>| one.iter().map(|count| count.value).collect();
-            summands.iter().map(|one| one.as_ref().map(of)).collect()
+            let values_of = |one: &Vec<ColumnCount>| one.iter().map(|count| count.value).collect();
+            summands
+                .iter()
+                .map(|one| one.as_ref().map(values_of))
+                .collect()
         };
-        let counts = vec![of(&[5, 7]), of(&[3]), None, of(&[1])];
-        let previous_counts = vec![of(&[1, 2]), None, of(&[1]), of(&[1])];
+        let counts = vec![
+            summands_of(&[5, 7]),
+            summands_of(&[3]),
+            None,
+            summands_of(&[1]),
+        ];
+        let previous_counts = vec![
+            summands_of(&[1, 2]),
+            None,
+            summands_of(&[1]),
+            summands_of(&[1]),
+        ];
         assert_eq!(
             values(&counts_since(&counts, &previous_counts)),
             [Some(vec![4, 5]), None, None, Some(vec![0])]

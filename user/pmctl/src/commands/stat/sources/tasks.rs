@@ -11,7 +11,7 @@ use perfmon::{Cause, Device, Error, Group, Modes, Pmu};
 use super::source::{ColumnCount, CountSource, Counts, Reasons, Summands, Uncounted};
 use crate::args::Stat;
 use crate::commands::stat::column::Column;
-use crate::commands::stat::runs::split_runs::TooMany;
+use crate::commands::stat::runs::split_runs::TooManyEvents;
 use crate::commands::stat::scope::{CountedPlace, PlaceKind, Scope};
 use crate::events::schedule::{self, CounterSupply, ScheduleError};
 use crate::events::threads::{TaskList, Thread};
@@ -165,10 +165,10 @@ impl TaskCounts {
         };
         let competing_events = competing_events.iter().map(|index| &self.events[*index]);
         if let Some(conflict) = conflict(&self.device, competing_events) {
-            return TooMany::between_events(&conflict).into();
+            return TooManyEvents::between_events(&conflict).into();
         }
         if matches!(error.cause, Cause::NoFreeCounter(_)) {
-            return TooMany::from_driver(&exit::with_help(error)).into();
+            return TooManyEvents::from_driver(&exit::with_help(error)).into();
         }
         rights::with_counting_advice(error, self.task_list.is_some().then_some(tid))
     }
@@ -388,7 +388,7 @@ impl CountSource for TaskCounts {
     fn uncounted_reasons(&self) -> Result<Reasons> {
         let mut reasons = vec![None; self.columns().len()];
         for (thread, opened) in self.open_groups.iter().enumerate() {
-            let first = if self.manner.per_thread {
+            let first_column = if self.manner.per_thread {
                 thread * self.events.len()
             } else {
                 0
@@ -396,7 +396,7 @@ impl CountSource for TaskCounts {
             for TaskGroup { group, events } in opened {
                 if has_left_program(group)? {
                     for event in events {
-                        reasons[first + event] = Some(Uncounted::LeftProgram);
+                        reasons[first_column + event] = Some(Uncounted::LeftProgram);
                     }
                 }
             }

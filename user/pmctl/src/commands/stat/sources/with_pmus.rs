@@ -28,12 +28,12 @@ pub(in crate::commands::stat) fn refuse_impossible_options(
         return Ok(());
     };
     if !args.has_cpus() {
-        let what = match events[0].cpus() {
+        let reason = match events[0].cpus() {
             Some(_) => "counts for a whole socket or the whole machine, whatever runs there",
             None => "is counted by Linux, which pmctl asks for whole CPUs",
         };
         return Err(Usage(format!(
-            "-e {label}: `{pmu}` {what}; a command or a process has no count of its own.\n\
+            "-e {label}: `{pmu}` {reason}; a command or a process has no count of its own.\n\
              Count the whole system, also while a command runs: `pmctl stat -a -e {label} -- COMMAND`."
         )));
     }
@@ -44,12 +44,12 @@ pub(in crate::commands::stat) fn refuse_impossible_options(
         )));
     }
     for event in events {
-        let (Some(only), Some(there)) = (&args.cpu, event.cpus()) else {
+        let (Some(chosen), Some(readable)) = (&args.cpu, event.cpus()) else {
             continue;
         };
-        if only.intersection(&there).len() == 0 {
+        if chosen.intersection(&readable).len() == 0 {
             return Err(Usage(format!(
-                "-C {only}: {} is read on CPU {there} only, for all others. Write `-C {there}`, or -a.",
+                "-C {chosen}: {} is read on CPU {readable} only, for all others. Write `-C {readable}`, or -a.",
                 event.label
             )));
         }
@@ -86,7 +86,7 @@ impl WithPmus {
         counts: Box<dyn CountSource>,
     ) -> Self {
         let wanted_cpus = scope::counted_cpus(args, online);
-        let split = CpuSplit::of(args);
+        let split = CpuSplit::from_args(args);
         let mut columns = Vec::new();
         for (index, event) in events.iter().enumerate() {
             let cpus_of = |encoding: &Encoding| match &encoding.cpus {
@@ -205,7 +205,7 @@ impl CountSource for WithPmus {
 
     fn columns(&self) -> Vec<Column> {
         let mut columns = self.counts.columns();
-        let first = columns
+        let first_index = columns
             .iter()
             .map(|column| column.event_index + 1)
             .max()
@@ -213,7 +213,7 @@ impl CountSource for WithPmus {
         columns.extend(self.columns.iter().map(|column| {
             let event = &self.events[column.event];
             Column::of_linux(
-                first + column.event,
+                first_index + column.event,
                 event.label.clone(),
                 column.place.clone(),
                 event.scale.clone().map(ColumnUnit::Scaled),

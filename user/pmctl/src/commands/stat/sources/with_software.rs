@@ -244,8 +244,8 @@ impl CountSource for WithSoftware {
 
     fn columns(&self) -> Vec<Column> {
         let mut columns = self.counts.columns();
-        let first = columns.len();
-        let events = self.events.iter().zip(first..);
+        let first_index = columns.len();
+        let events = self.events.iter().zip(first_index..);
         columns.extend(events.map(|(event, index)| {
             let unit = event.unit.map(ColumnUnit::Known);
             match event.missing_reason() {

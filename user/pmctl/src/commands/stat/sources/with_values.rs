@@ -140,8 +140,8 @@ impl CountSource for WithValues {
 
     fn columns(&self) -> Vec<Column> {
         let mut columns = self.counts.columns();
-        let first = columns.len();
-        let values = self.values.iter().zip(first..);
+        let first_index = columns.len();
+        let values = self.values.iter().zip(first_index..);
         columns.extend(values.map(|(value, event_index)| Column {
             place: None,
             event_index,

@@ -4,15 +4,15 @@
 use super::*;
 use crate::commands::stat::scope::Scope;
 use crate::commands::stat::sources::source::Uncounted;
-use crate::commands::stat::testing::{run, subject, subject_with, written};
+use crate::commands::stat::testing::{run, subject, subject_with, text_written_by};
 
 #[test]
-fn one_run() {
+fn the_table_of_one_run_matches_perf() {
     let subject = subject("instructions:u,cycles:u,r1c0:k,cache-misses");
-    let text = written(|out| {
+    let text = text_written_by(|out| {
         let run = run(&[Some(3_000_000), Some(1_500_000), None, None]);
         Human::new(&subject, out, PLAIN)
-            .end(&[run])
+            .write_totals(&[run])
             .expect("a vector takes all");
     });
     let expected = "
@@ -38,13 +38,13 @@ fn one_run() {
 #[test]
 fn each_missing_count_has_its_own_words() {
     let subject = subject("instructions:u,cycles:u,r1c0:k");
-    let text = written(|out| {
+    let text = text_written_by(|out| {
         let run = Run {
             uncounted: vec![None, Some(Uncounted::LeftProgram), None],
             ..run(&[Some(1), None, None])
         };
         Human::new(&subject, out, PLAIN)
-            .end(&[run])
+            .write_totals(&[run])
             .expect("a vector takes all");
     });
     assert!(text.contains("<not counted>      cycles:u"), "{text}");
@@ -57,9 +57,9 @@ fn control_characters_of_the_command_are_not_written() {
         command: "a\x1b[31mb".to_owned(),
         ..subject("cycles")
     };
-    let text = written(|out| {
+    let text = text_written_by(|out| {
         let mut human = Human::new(&subject, out, PLAIN);
-        human.end(&[run(&[Some(1)])]).expect("room");
+        human.write_totals(&[run(&[Some(1)])]).expect("room");
     });
     assert!(text.contains("stats for 'a?[31mb'"), "{text}");
 }
@@ -67,7 +67,7 @@ fn control_characters_of_the_command_are_not_written() {
 const PLAIN: Look = Look {
     colors: Colors::NONE,
     has_commas: true,
-    clears: false,
+    clears_screen: false,
 };
 
 const METRICS: [&str; 3] = [
@@ -86,9 +86,9 @@ fn metrics_stand_behind_the_counts() {
         Some(60_000),
     ];
     let write_text = |look| {
-        written(|out| {
+        text_written_by(|out| {
             Human::new(&subject, out, look)
-                .end(&[run(&counts)])
+                .write_totals(&[run(&counts)])
                 .expect("a vector takes all");
         })
     };
@@ -122,10 +122,10 @@ fn metrics_stand_behind_the_counts() {
 fn a_name_may_have_any_length() {
     let name = "a".repeat(70_000);
     let subject = subject(&format!("cycles,instructions,cpu/event=1,name={name}/"));
-    let text = written(|out| {
+    let text = text_written_by(|out| {
         let run = || run(&[Some(1_500_000), Some(3_000_000), Some(1)]);
         Human::new(&subject, out, PLAIN)
-            .end(&[run(), run()])
+            .write_totals(&[run(), run()])
             .expect("a vector takes all");
     });
     let blanks = " ".repeat(name.len() - "instructions".len());
@@ -136,12 +136,14 @@ fn a_name_may_have_any_length() {
 #[test]
 fn metric_only_output_has_no_counts() {
     let mut subject = subject_with("instructions,cycles", &METRICS[..1]);
-    subject.has_counts = false;
-    let text = written(|out| {
+    subject.shows_counts = false;
+    let text = text_written_by(|out| {
         let mut human = Human::new(&subject, out, PLAIN);
         let run = run(&[Some(5), Some(0)]);
-        human.interval(Duration::from_secs(1), &run).expect("room");
-        human.end(&[run]).expect("room");
+        human
+            .write_interval(Duration::from_secs(1), &run)
+            .expect("room");
+        human.write_totals(&[run]).expect("room");
     });
     assert!(text.contains("<no value>      insn_per_cycle"), "{text}");
     assert!(!text.contains("cycles\n"), "{text}");
@@ -151,9 +153,11 @@ fn metric_only_output_has_no_counts() {
 fn a_note_says_that_the_command_ran_several_times() {
     let mut subject = subject_with("instructions,cycles", &METRICS[..1]);
     subject.runs_per_count = 2;
-    let text = written(|out| {
+    let text = text_written_by(|out| {
         let runs = [run(&[Some(5), Some(4)]), run(&[Some(5), Some(4)])];
-        Human::new(&subject, out, PLAIN).end(&runs).expect("room");
+        Human::new(&subject, out, PLAIN)
+            .write_totals(&runs)
+            .expect("room");
     });
     assert!(text.contains("ran 4 times, once for each part"), "{text}");
 }
@@ -161,10 +165,10 @@ fn a_note_says_that_the_command_ran_several_times() {
 #[test]
 fn several_runs_show_their_variation() {
     let subject = subject("instructions,cycles");
-    let text = written(|out| {
+    let text = text_written_by(|out| {
         let runs = [run(&[Some(90), Some(9)]), run(&[Some(110), Some(11)])];
         Human::new(&subject, out, PLAIN)
-            .end(&runs)
+            .write_totals(&runs)
             .expect("a vector takes all");
     });
     assert!(text.contains("mean of 2 runs"), "{text}");
@@ -187,9 +191,11 @@ fn colors_do_not_move_columns() {
         colors: Colors::new(true),
         ..PLAIN
     };
-    let text = written(|out| {
+    let text = text_written_by(|out| {
         let runs = [run(&[Some(90), Some(80)]), run(&[Some(110), Some(90)])];
-        Human::new(&subject, out, look).end(&runs).expect("room");
+        Human::new(&subject, out, look)
+            .write_totals(&runs)
+            .expect("room");
     });
     let plain_text = strip_str(&text).to_string();
     assert_ne!(plain_text, text);
@@ -207,9 +213,9 @@ fn the_title_says_what_is_counted() {
         let mut subject = subject("instructions");
         command.clone_into(&mut subject.command);
         subject.scope = scope;
-        let text = written(|out| {
+        let text = text_written_by(|out| {
             Human::new(&subject, out, PLAIN)
-                .end(&[run(&[Some(1)])])
+                .write_totals(&[run(&[Some(1)])])
                 .expect("a vector takes all");
         });
         let (_, rest) = text.split_once("stats for ").expect("it has a title");
@@ -230,7 +236,7 @@ fn the_title_says_what_is_counted() {
     let tasks = Scope::Tasks {
         task_list: crate::events::threads::TaskList::default(),
         threads: Vec::new(),
-        words: "process id '1'".to_owned(),
+        description: "process id '1'".to_owned(),
     };
     assert_eq!(title("", tasks), "process id '1'");
 }
@@ -262,9 +268,9 @@ fn blank_separates_the_time_and_the_core() {
         name: "S0-D0-C1".to_owned(),
         kind: PlaceKind::Core(1),
     });
-    let text = written(|out| {
+    let text = text_written_by(|out| {
         Human::new(&subject, out, PLAIN)
-            .interval(Duration::from_secs(1), &run(&[Some(5)]))
+            .write_interval(Duration::from_secs(1), &run(&[Some(5)]))
             .expect("a vector takes all");
     });
     let expected = "\
@@ -277,12 +283,12 @@ fn blank_separates_the_time_and_the_core() {
 #[test]
 fn intervals_have_one_heading_and_no_ratio() {
     let subject = subject("instructions,cycles");
-    let text = written(|out| {
+    let text = text_written_by(|out| {
         let mut human = Human::new(&subject, out, PLAIN);
         for second in [1, 2] {
-            let at = Duration::from_secs(second);
+            let interval_end = Duration::from_secs(second);
             human
-                .interval(at, &run(&[Some(second * 1000), Some(500)]))
+                .write_interval(interval_end, &run(&[Some(second * 1000), Some(500)]))
                 .expect("a vector takes all");
         }
     });
