@@ -18,7 +18,10 @@ pub(super) struct WantedBranches {
 impl WantedBranches {
     /// Refuses branches that the CPU can't record. `are_recorded` says whether the driver has branch records at all.
     pub(super) fn check_support(self, pmu: &Pmu, are_recorded: bool) -> Result<(), Usage> {
-        let records = pmu.capabilities().ok().and_then(|found| found.last_branch);
+        let records = pmu
+            .capabilities()
+            .ok()
+            .and_then(|capabilities| capabilities.last_branch);
         match self.refusal_reason(records, are_recorded) {
             Some(reason) => Err(Usage(reason.to_owned())),
             None => Ok(()),

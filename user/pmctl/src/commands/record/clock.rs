@@ -88,8 +88,8 @@ fn interpolate(pairs: &[(u64, u64)], ticks: u64) -> u64 {
     let [(first, begin), .., (last, end)] = *pairs else {
         return pairs.first().map_or(ticks, |pair| pair.1);
     };
-    let behind = pairs.partition_point(|pair| pair.0 <= ticks);
-    let ((t0, ns0), (t1, ns1)) = match pairs.get(behind.wrapping_sub(1)..=behind) {
+    let next_index = pairs.partition_point(|pair| pair.0 <= ticks);
+    let ((t0, ns0), (t1, ns1)) = match pairs.get(next_index.wrapping_sub(1)..=next_index) {
         Some(&[before, after]) => (before, after),
         // Before the first or after the last pair, the line through the first and the last pair is the most exact one.
         _ => ((first, begin), (last, end)),

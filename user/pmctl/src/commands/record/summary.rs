@@ -20,7 +20,7 @@ pub(super) struct RecordingSummary {
     /// Size in bytes.
     pub(super) size: u64,
     /// Number of samples that were left out because they are of other programs, or with -C of other CPUs.
-    pub(super) others: u64,
+    pub(super) left_out_samples: u64,
     /// A task executed a program that must not be sampled.
     pub(super) has_left_program: bool,
     pub(super) elapsed: Duration,
@@ -80,8 +80,8 @@ pub(super) fn summarize(
     } else if !notes.is_whole() {
         write!(output, "; {} lost", thousands(lost))?;
     }
-    if summary.others > 0 {
-        let others = thousands(summary.others);
+    if summary.left_out_samples > 0 {
+        let others = thousands(summary.left_out_samples);
         match options.target {
             RecordTarget::Cpus(_) => write!(output, "; {others} of other CPUs left out")?,
             _ => write!(
@@ -100,9 +100,11 @@ pub(super) fn summarize(
             delay.as_millis()
         )?;
     }
-    let counted = notes.totals.iter().max().filter(|_| notes.tasks_only);
-    let advised_period = match (summary.period, summary.samples, counted) {
-        (Some(period), 0, Some(counted)) => suggest_period(*counted).filter(|new| *new < period),
+    let largest_count = notes.totals.iter().max().filter(|_| notes.tasks_only);
+    let advised_period = match (summary.period, summary.samples, largest_count) {
+        (Some(period), 0, Some(largest_count)) => {
+            suggest_period(*largest_count).filter(|new| *new < period)
+        }
         (Some(period), samples, _) => smaller_period(period, samples),
         (None, ..) => None,
     };
@@ -173,7 +175,7 @@ impl RecordingSummary {
             samples: 72,
             sample_name: "precise sample",
             size: 4096,
-            others: 0,
+            left_out_samples: 0,
             has_left_program: false,
             elapsed: Duration::ZERO,
             delay: None,

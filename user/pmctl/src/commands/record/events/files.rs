@@ -164,8 +164,8 @@ impl<'a> Files<'a> {
         samplers: &mut Samplers,
         maps: &mut Maps,
     ) -> Result<ControlFlow<()>> {
-        let (notes, written) = self.close_file(stream, samplers, maps)?;
-        if self.note_switch(notes, written).is_break() {
+        let (notes, summary) = self.close_file(stream, samplers, maps)?;
+        if self.report_finished_file(notes, summary).is_break() {
             return Ok(ControlFlow::Break(()));
         }
         if !self.options.overwrite {
@@ -176,13 +176,13 @@ impl<'a> Files<'a> {
 
     /// Reports a finished file that is not the last one, and its losses. If the file could not grow, breaks, and leaves
     /// the report to [`Self::end_last_file`].
-    fn note_switch(&mut self, notes: Notes, written: RecordingSummary) -> ControlFlow<()> {
+    fn report_finished_file(&mut self, notes: Notes, summary: RecordingSummary) -> ControlFlow<()> {
         if notes.cut.is_some() {
-            self.cut_file = Some(Ok((notes, written)));
+            self.cut_file = Some(Ok((notes, summary)));
             return ControlFlow::Break(());
         }
         self.has_losses |= !notes.is_whole();
-        complain(written.result());
+        complain(summary.result());
         // A warning that can't be printed is no reason to fail: the exit code and the file report the losses, too.
         let mut warning = Vec::new();
         let _ = perfdata::warn_of_losses(&notes, Colors::new(true), &mut warning);
@@ -204,13 +204,13 @@ impl<'a> Files<'a> {
         samplers: &mut Samplers,
         maps: &mut Maps,
     ) -> Result<bool> {
-        let (notes, written) = match self.cut_file.take() {
+        let (notes, summary) = match self.cut_file.take() {
             Some(file) => file?,
             None => self.close_file(stream, samplers, maps)?,
         };
         // A summary that can't be printed is no reason to fail: the recording is complete.
-        let _ = summarize(&self.options.common, &notes, &written);
-        Ok(self.are_whole(&notes) && !written.has_left_program)
+        let _ = summarize(&self.options.common, &notes, &summary);
+        Ok(self.are_whole(&notes) && !summary.has_left_program)
     }
 
     /// Returns whether the files have all samples. `notes` are of the last one.
@@ -237,7 +237,7 @@ impl<'a> Files<'a> {
         let write_error = || format!("can't write {name}");
         let (symbols, build_ids) = stream.write_rest().with_context(write_error)?;
         let totals = samplers.totals()?;
-        let before = mem::replace(&mut self.totals, totals.clone());
+        let previous_totals = mem::replace(&mut self.totals, totals.clone());
         let has_left_program = samplers.have_left_program()?;
         let left_program = has_left_program.then(|| UNSAMPLED_PROGRAM_REASON.to_owned());
         let mut notes = Notes {
@@ -245,8 +245,8 @@ impl<'a> Files<'a> {
             scope: self.scope.clone(),
             totals: totals
                 .iter()
-                .zip(before)
-                .map(|(now, before)| now.saturating_sub(before))
+                .zip(previous_totals)
+                .map(|(now, previous)| now.saturating_sub(previous))
                 .collect(),
             degraded: [
                 self.degraded.clone(),
@@ -277,13 +277,13 @@ impl<'a> Files<'a> {
         let name_now = renamed.as_ref().map(|path| path.display().to_string());
         self.finished.extend(renamed);
         self.remove_oldest();
-        let written = RecordingSummary {
+        let summary = RecordingSummary {
             cut_chains: stream.take_cut_chains(),
             name: name_now.unwrap_or(name),
             samples,
             sample_name: self.sample_name,
             size,
-            others: 0,
+            left_out_samples: 0,
             has_left_program,
             elapsed,
             delay: self.delay,
@@ -292,15 +292,15 @@ impl<'a> Files<'a> {
             is_only_file: self.finished.len() <= 1,
             has_chains: self.options.call_graph.is_some(),
         };
-        Ok((notes, written))
+        Ok((notes, summary))
     }
 
     /// Returns the losses since the previous file. `throttled` has the CPUs on which throttling is their reason.
     fn losses(&mut self, samplers: &mut Samplers, throttled: &BTreeSet<u32>) -> Result<Vec<Loss>> {
         let mut losses = Vec::new();
         for (cpu, lost) in samplers.lost_by_cpu()? {
-            let before = self.lost.insert(cpu, lost).unwrap_or(0);
-            let samples = lost.saturating_sub(before);
+            let previously_lost = self.lost.insert(cpu, lost).unwrap_or(0);
+            let samples = lost.saturating_sub(previously_lost);
             if samples > 0 {
                 losses.push(Loss {
                     cpu,
@@ -435,13 +435,13 @@ mod tests {
         };
         assert!(
             files
-                .note_switch(Notes::default(), RecordingSummary::example())
+                .report_finished_file(Notes::default(), RecordingSummary::example())
                 .is_continue()
         );
         assert!(files.cut_file.is_none());
         assert!(
             files
-                .note_switch(cut.clone(), RecordingSummary::example())
+                .report_finished_file(cut.clone(), RecordingSummary::example())
                 .is_break()
         );
         let cut_file = files.cut_file.take().expect("the summary is of it");
@@ -472,7 +472,7 @@ mod tests {
         let mut files = files(&options);
         assert!(
             files
-                .note_switch(Notes::default(), RecordingSummary::example())
+                .report_finished_file(Notes::default(), RecordingSummary::example())
                 .is_continue()
         );
         assert!(files.are_whole(&Notes::default()));
@@ -482,7 +482,7 @@ mod tests {
         };
         assert!(
             files
-                .note_switch(lossy, RecordingSummary::example())
+                .report_finished_file(lossy, RecordingSummary::example())
                 .is_continue()
         );
         assert!(!files.are_whole(&Notes::default()));

@@ -12,10 +12,10 @@ pub(super) type LackingCpus = BTreeMap<usize, Vec<u32>>;
 #[derive(Default)]
 pub(super) struct Refusals {
     /// The indices in the plan of the events that a CPU has.
-    taken: BTreeSet<usize>,
+    opened: BTreeSet<usize>,
     lacking: LackingCpus,
     /// The first refusal of each event, by its index in the plan.
-    first: BTreeMap<usize, Error>,
+    first_errors: BTreeMap<usize, Error>,
 }
 
 impl Refusals {
@@ -23,23 +23,23 @@ impl Refusals {
     ///
     /// # Errors
     /// The event was refused for another reason.
-    pub(super) fn filter(
+    pub(super) fn note_result(
         &mut self,
-        opened: Result<bool, Error>,
+        result: Result<bool, Error>,
         (event, cpu): (usize, u32),
     ) -> Result<bool, Error> {
-        match opened {
+        match result {
             Err(error) if error.cause == Cause::NoSuchEvent => {
                 let cpus = self.lacking.entry(event).or_default();
                 // Each thread has an event of its own.
                 if cpus.last() != Some(&cpu) {
                     cpus.push(cpu);
                 }
-                self.first.entry(event).or_insert(error);
+                self.first_errors.entry(event).or_insert(error);
                 Ok(false)
             }
             Ok(true) => {
-                self.taken.insert(event);
+                self.opened.insert(event);
                 Ok(true)
             }
             result => result,
@@ -51,8 +51,9 @@ impl Refusals {
     /// # Errors
     /// The first refusal of an event that no CPU has.
     pub(super) fn into_lacking_cpus(mut self) -> Result<LackingCpus, Error> {
-        self.first.retain(|event, _| !self.taken.contains(event));
-        match self.first.pop_first() {
+        self.first_errors
+            .retain(|event, _| !self.opened.contains(event));
+        match self.first_errors.pop_first() {
             Some((_, error)) => Err(error),
             None => Ok(self.lacking),
         }
@@ -73,16 +74,19 @@ mod tests {
     #[test]
     fn an_event_is_refused_only_if_no_cpu_has_it() {
         let mut refusals = Refusals::default();
-        let mut filter =
-            |opened, place| refusals.filter(opened, place).map_err(|error| error.cause);
-        assert_eq!(filter(Ok(true), (0, 0)), Ok(true));
+        let mut note_result = |result, place| {
+            refusals
+                .note_result(result, place)
+                .map_err(|error| error.cause)
+        };
+        assert_eq!(note_result(Ok(true), (0, 0)), Ok(true));
         // Two threads.
         for _ in 0..2 {
-            assert_eq!(filter(refused(Cause::NoSuchEvent), (0, 1)), Ok(false));
+            assert_eq!(note_result(refused(Cause::NoSuchEvent), (0, 1)), Ok(false));
         }
-        assert_eq!(filter(refused(Cause::NoSuchEvent), (0, 2)), Ok(false));
+        assert_eq!(note_result(refused(Cause::NoSuchEvent), (0, 2)), Ok(false));
         assert_eq!(
-            filter(refused(Cause::Forbidden), (1, 0)),
+            note_result(refused(Cause::Forbidden), (1, 0)),
             Err(Cause::Forbidden)
         );
         let lacking = refusals.into_lacking_cpus();
@@ -90,11 +94,11 @@ mod tests {
 
         let mut refusals = Refusals::default();
         for cpu in 0..2 {
-            let refused = refusals.filter(refused(Cause::NoSuchEvent), (0, cpu));
+            let refused = refusals.note_result(refused(Cause::NoSuchEvent), (0, cpu));
             assert_eq!(refused.ok(), Some(false));
         }
         // A thread that has ended meanwhile.
-        assert_eq!(refusals.filter(Ok(false), (0, 2)).ok(), Some(false));
+        assert_eq!(refusals.note_result(Ok(false), (0, 2)).ok(), Some(false));
         let error = refusals.into_lacking_cpus().map_err(|error| error.cause);
         assert_eq!(error, Err(Cause::NoSuchEvent));
     }

@@ -66,7 +66,7 @@ impl LinuxEvent {
     }
 
     /// Returns the structure that opens the event on one of its PMUs.
-    pub(super) fn to_open(
+    pub(super) fn attr_to_open(
         &self,
         encoding: &Encoding,
         form: SampleForm,

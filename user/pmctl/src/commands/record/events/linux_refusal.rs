@@ -36,30 +36,30 @@ impl RefusedCall<'_> {
                 );
             }
         }
-        let counted = PerfEventAttr {
+        let counting_attr = PerfEventAttr {
             sample_period: 0,
             sample_type: 0,
             flags: self.attr.flags & !PerfEventAttr::FREQ,
             ..self.attr
         };
-        let any_mode = PerfEventAttr {
+        let any_mode_attr = PerfEventAttr {
             flags: self.attr.flags & !(PerfEventAttr::EXCLUDE_USER | PerfEventAttr::EXCLUDE_KERNEL),
             ..self.attr
         };
-        if event.modes != Modes::Both && self.opens(any_mode, self.task) {
+        if event.modes != Modes::Both && self.can_open(any_mode_attr, self.task) {
             return format!(
                 "{label}: Linux's PMU `{pmu}` can't tell the modes apart. Leave out `u` and `k`, --all-user and \
                  --all-kernel; the kernel is for root, or with CAP_PERFMON."
             );
         }
-        if self.task != ALL_TASKS && self.opens(self.attr, ALL_TASKS) {
+        if self.task != ALL_TASKS && self.can_open(self.attr, ALL_TASKS) {
             return format!(
                 "{label}: Linux's PMU `{pmu}` samples whole CPUs, and no single task. Sample the whole system, also while a \
                  command runs: `pmctl record -a -e {} -- COMMAND`.",
                 event.word
             );
         }
-        if self.opens(counted, self.task) || self.opens(counted, ALL_TASKS) {
+        if self.can_open(counting_attr, self.task) || self.can_open(counting_attr, ALL_TASKS) {
             return format!(
                 "{label}: Linux's PMU `{pmu}` counts, and can't sample. Count it beside other events: `pmctl stat -a -e {} -- \
                  COMMAND`.",
@@ -75,7 +75,7 @@ impl RefusedCall<'_> {
     }
 
     /// Returns whether Linux accepts such an event.
-    fn opens(&self, attr: PerfEventAttr, task: i32) -> bool {
+    fn can_open(&self, attr: PerfEventAttr, task: i32) -> bool {
         // Only events of tasks can be inherited, or be enabled on exec.
         let flags = match task {
             ALL_TASKS => attr.flags & !(PerfEventAttr::INHERIT | PerfEventAttr::ENABLE_ON_EXEC),
@@ -99,14 +99,14 @@ pub(super) fn max_frequency() -> Option<u64> {
 /// Returns the message for a user without the right to sample the event through Linux.
 pub(super) fn forbidden_message(event: &LinuxEvent, is_of_tasks: bool) -> String {
     let LinuxEvent { event, .. } = event;
-    let (allowing, advice) = match (is_of_tasks, event.modes) {
+    let (needed_level, advice) = match (is_of_tasks, event.modes) {
         (false, _) => (0, format!("\n{OWN_COMMAND_ADVICE}")),
         (true, Modes::User) => (2, String::new()),
         (true, _) => (1, String::new()),
     };
     format!(
         "{}: Linux samples this event, and its policy forbids it to this user (kernel.perf_event_paranoid is {}). Run it as \
-         root or with CAP_PERFMON, or allow it to all users with `sysctl kernel.perf_event_paranoid={allowing}`.{advice}",
+         root or with CAP_PERFMON, or allow it to all users with `sysctl kernel.perf_event_paranoid={needed_level}`.{advice}",
         event.label,
         perf_event_paranoid()
     )

@@ -78,7 +78,7 @@ impl LinuxRings {
         if let Some(event) = plan
             .linux_events
             .iter()
-            .find(|event| is_elsewhere(event, tasks))
+            .find(|event| is_on_other_cpus(event, tasks))
         {
             return Err(Refusal::Other(no_common_cpu(event)));
         }
@@ -108,7 +108,7 @@ impl LinuxRings {
                 continue;
             };
             let ids = ring.events().map(perf_event::id);
-            let ids: Vec<u64> = ids.collect::<Result<_, _>>().map_err(Refusal::of_call)?;
+            let ids: Vec<u64> = ids.collect::<Result<_, _>>().map_err(Refusal::from_errno)?;
             rings.push(LinuxRing {
                 cpu: *cpu,
                 ring,
@@ -310,7 +310,7 @@ fn open_event(
         if !encoding.cpus.as_ref().is_none_or(is_there) {
             continue;
         }
-        let attr = event.to_open(encoding, form, activation);
+        let attr = event.attr_to_open(encoding, form, activation);
         for task in tasks {
             let result = PerfRing::open_or_add(ring, attr.as_bytes(), (*task, cpu), pages);
             let call = RefusedCall {
@@ -338,7 +338,7 @@ fn open_event(
 }
 
 /// Returns whether none of the sampled CPUs is one on which Linux reads the event.
-fn is_elsewhere(event: &LinuxEvent, tasks: &SampledTasks) -> bool {
+fn is_on_other_cpus(event: &LinuxEvent, tasks: &SampledTasks) -> bool {
     let sampled = Cpus::new(tasks.cpus().to_vec());
     let cpus = event.event.cpus();
     cpus.is_some_and(|cpus| cpus.intersection(&sampled).len() == 0)
@@ -355,7 +355,7 @@ fn no_common_cpu(event: &LinuxEvent) -> anyhow::Error {
 }
 
 impl Refusal {
-    fn of_call(errno: Errno) -> Self {
+    fn from_errno(errno: Errno) -> Self {
         Self::Other(anyhow!(
             "can't sample an event of Linux's: {}",
             errno.desc()

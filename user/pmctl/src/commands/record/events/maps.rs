@@ -165,7 +165,7 @@ impl Maps {
     /// Reads the memory of processes.
     fn read_memory(&mut self) {
         for (pid, time) in mem::take(&mut self.executed_pids) {
-            let at = |record: Record| Record {
+            let with_exec_time = |record: Record| Record {
                 stamp: Stamp {
                     time,
                     ..record.stamp
@@ -175,7 +175,7 @@ impl Maps {
             self.new_records.extend(
                 procfs::process_records_of(pid, self.kinds)
                     .into_iter()
-                    .map(at),
+                    .map(with_exec_time),
             );
         }
         let now: Vec<Record> = self

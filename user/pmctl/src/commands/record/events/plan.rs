@@ -268,12 +268,12 @@ impl SamplingPlan {
     pub(super) fn builder(
         &self,
         index: usize,
-        of_tasks: impl FnOnce(Builder) -> Builder,
+        set_target: impl FnOnce(Builder) -> Builder,
     ) -> Option<Builder> {
         let builder = self.builder_without_tasks(index)?;
         Some(match &self.events[index].cgroup {
             Some(cgroup) => builder.cgroup(cgroup),
-            None => of_tasks(builder),
+            None => set_target(builder),
         })
     }
 
@@ -344,9 +344,9 @@ impl SamplingPlan {
 
     /// Turns precise samples off for those events with `:P` whose index `is_wanted` accepts. These events are then
     /// sampled by interrupts. Returns whether there was such an event.
-    pub(super) fn turn_off_precision(&mut self, wanted: impl Fn(usize) -> bool) -> bool {
+    pub(super) fn turn_off_precision(&mut self, is_wanted: impl Fn(usize) -> bool) -> bool {
         let is_highest = |(index, event): &(usize, &mut SampledEvent)| {
-            event.spec.precision == Some(Precision::Highest) && wanted(*index)
+            event.spec.precision == Some(Precision::Highest) && is_wanted(*index)
         };
         let mut changed = false;
         let options = self.excluding_options();

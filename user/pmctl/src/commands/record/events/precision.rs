@@ -113,8 +113,8 @@ pub(super) fn check_options<'a>(
     options: &EventOptions,
     mut events: impl Iterator<Item = &'a EventSpec>,
 ) -> Result<(), Usage> {
-    let is_asked = |event: &&EventSpec| matches!(event.precision, Some(Precision::Level(_)));
-    match events.find(is_asked) {
+    let has_level = |event: &&EventSpec| matches!(event.precision, Some(Precision::Level(_)));
+    match events.find(has_level) {
         Some(event) if !is_possible_with(options) => {
             // With -d or -W, `:P` is no alternative: the event is precise or refused.
             let advice = if options.data || options.weight {
@@ -151,21 +151,21 @@ pub(super) fn refusal_message<'a>(
             ));
         }
     }
-    let of_level = supported.and_then(|supported| {
+    let level_message = supported.and_then(|supported| {
         let mut events = events.iter();
         events.find_map(|(event, _)| level_problem(event, supported, memory_options))
     });
-    if of_level.is_some() {
-        return of_level;
+    if level_message.is_some() {
+        return level_message;
     }
-    let each = if is_each_event(rate) {
+    let each_event_note = if is_each_event(rate) {
         let place = describe_possible_events(options);
         format!("; the period 1 is possible only for {place}")
     } else {
         String::new()
     };
     Some(match period_problem(event.modes, rate) {
-        Some(problem) => format!("{label}: {problem}{each}."),
+        Some(problem) => format!("{label}: {problem}{each_event_note}."),
         None => format!(
             "{label}: precise samples were refused. Either this CPU has none of this event (PEBS: Intel from Skylake \
              on, not all events){}, or KVM is in use: `pmctl doctor` says which. {}",
@@ -224,8 +224,9 @@ fn level_problem(
             "{label}: only instructions have samples of the level `ppp`. {advice}"
         ));
     }
-    let has_level = supported.format != PebsFormat::Three;
-    (!has_level).then(|| format!("{label}: samples of the level `ppp` {NEEDS_FORMAT_4}. {advice}"))
+    let is_supported = supported.format != PebsFormat::Three;
+    (!is_supported)
+        .then(|| format!("{label}: samples of the level `ppp` {NEEDS_FORMAT_4}. {advice}"))
 }
 
 #[cfg(test)]

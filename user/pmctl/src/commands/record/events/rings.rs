@@ -93,18 +93,18 @@ pub(super) struct SampleRing {
     /// The index in the plan of each sampled event, by the kernel's ID of the event.
     pub(super) event_indices: AHashMap<u64, usize>,
     /// Number of samples that were lost while the ring was paused to be read.
-    pub(super) paused: u64,
+    pub(super) lost_in_pauses: u64,
 }
 
 impl SampleRing {
     /// Returns the sampled events.
-    pub(super) fn sampled(&self) -> impl Iterator<Item = &Event> {
+    pub(super) fn sampled_events(&self) -> impl Iterator<Item = &Event> {
         self.ring.sampler.events().take(self.event_indices.len())
     }
 
     /// Moves the processor's buffered samples to the ring, so that no sample of a later round is older.
     pub(super) fn fetch_hardware_samples(&self) {
-        for event in self.sampled() {
+        for event in self.sampled_events() {
             // Only the side effect of reading is needed. Missed events are reported at the end.
             let _ = event.read();
         }
@@ -112,7 +112,7 @@ impl SampleRing {
 
     /// Returns the number of lost samples; `None` if events were missed, so that the number is not known.
     pub(super) fn lost_samples(&self) -> Result<Option<u64>> {
-        match self.sampled().map(Event::lost_samples).sum() {
+        match self.sampled_events().map(Event::lost_samples).sum() {
             Err(Error {
                 cause: Cause::Missed,
                 ..

@@ -32,11 +32,13 @@ pub(super) fn record_until_end(
     let mut delay_to_start = options.delay;
     let mut watch = Watch::new(&options.common, begin, (signals, waiting))?;
     loop {
-        let wait = delay_to_start.map(|delay| delay.saturating_sub(watch.elapsed()));
-        let Some(limit) = watch.next_round([wait, files.time_left()].into_iter().flatten()) else {
+        let time_to_start = delay_to_start.map(|delay| delay.saturating_sub(watch.elapsed()));
+        let Some(limit) =
+            watch.next_round([time_to_start, files.time_left()].into_iter().flatten())
+        else {
             break;
         };
-        if wait.is_some_and(|wait| wait.is_zero()) {
+        if time_to_start.is_some_and(|time| time.is_zero()) {
             delay_to_start = None;
             samplers.start()?;
         }

@@ -12,8 +12,11 @@ pub(super) enum SampledTasks {
     Command { pid: u32, cpus: Vec<u32> },
     /// Threads and the tasks that they create, on each of these CPUs.
     Threads { tids: Vec<u32>, cpus: Vec<u32> },
-    /// All tasks of the CPUs `sampled`. On the CPUs `others` the tasks may make mappings.
-    Cpus { sampled: Vec<u32>, others: Vec<u32> },
+    /// All tasks of the CPUs `sampled_cpus`. On the CPUs `other_cpus` the tasks may make mappings.
+    Cpus {
+        sampled_cpus: Vec<u32>,
+        other_cpus: Vec<u32>,
+    },
 }
 
 impl SampledTasks {
@@ -26,14 +29,17 @@ impl SampledTasks {
         let cpus = online.to_vec();
         match target {
             RecordTarget::Cpus(chosen) => {
-                let sampled: Vec<u32> = chosen.iter().collect();
-                let is_other = |cpu: &u32| !sampled.contains(cpu);
-                let others = cpus.into_iter().filter(is_other).collect();
-                Self::Cpus { sampled, others }
+                let sampled_cpus: Vec<u32> = chosen.iter().collect();
+                let is_other = |cpu: &u32| !sampled_cpus.contains(cpu);
+                let other_cpus = cpus.into_iter().filter(is_other).collect();
+                Self::Cpus {
+                    sampled_cpus,
+                    other_cpus,
+                }
             }
             RecordTarget::Machine => Self::Cpus {
-                sampled: cpus,
-                others: Vec::new(),
+                sampled_cpus: cpus,
+                other_cpus: Vec::new(),
             },
             RecordTarget::Tasks(_) => Self::Threads {
                 tids: threads.iter().map(|thread| thread.tid).collect(),
@@ -51,7 +57,9 @@ impl SampledTasks {
         match self {
             Self::Command { cpus, .. }
             | Self::Threads { cpus, .. }
-            | Self::Cpus { sampled: cpus, .. } => cpus,
+            | Self::Cpus {
+                sampled_cpus: cpus, ..
+            } => cpus,
         }
     }
 
@@ -59,7 +67,7 @@ impl SampledTasks {
     pub(super) fn other_cpus(&self) -> &[u32] {
         match self {
             Self::Command { .. } | Self::Threads { .. } => &[],
-            Self::Cpus { others, .. } => others,
+            Self::Cpus { other_cpus, .. } => other_cpus,
         }
     }
 

@@ -152,15 +152,15 @@ impl Samplers {
         let mut refusals = Refusals::default();
         for cpu in tasks.cpus() {
             let mut ring: Option<Sampler> = None;
-            let mut numbers = Vec::new();
+            let mut indices = Vec::new();
             for set_target in target_setters(tasks, plan.manner) {
                 for index in 0..plan.events.len() {
                     let Some(builder) = plan.builder(index, &set_target) else {
                         continue;
                     };
                     let opened = open(&mut ring, &builder.cpu(*cpu).pages(pages));
-                    if refusals.filter(opened, (index, *cpu))? {
-                        numbers.push(index);
+                    if refusals.note_result(opened, (index, *cpu))? {
+                        indices.push(index);
                     }
                 }
             }
@@ -177,15 +177,15 @@ impl Samplers {
             let Some(sampler) = ring else {
                 continue;
             };
-            let mut ids = AHashMap::new();
-            for (event, number) in sampler.events().zip(numbers) {
-                ids.insert(event.id()?, number);
+            let mut event_indices = AHashMap::new();
+            for (event, index) in sampler.events().zip(indices) {
+                event_indices.insert(event.id()?, index);
             }
             rings.push(SampleRing {
                 cpu: *cpu,
                 ring: Ring::new(sampler),
-                event_indices: ids,
-                paused: 0,
+                event_indices,
+                lost_in_pauses: 0,
             });
         }
         for cpu in tasks.other_cpus() {
@@ -247,8 +247,8 @@ impl Samplers {
         &mut self,
         mut handle: impl FnMut(RingRecord<'_>, &AHashMap<u64, usize>),
     ) -> Result<()> {
-        let none = AHashMap::new();
-        self.drain_dummies(|record| handle(RingRecord::Driver(record), &none))?;
+        let no_indices = AHashMap::new();
+        self.drain_dummies(|record| handle(RingRecord::Driver(record), &no_indices))?;
         self.drain_samples(|record, indices| handle(RingRecord::Driver(record), indices))?;
         self.linux
             .drain(|bytes, indices| handle(RingRecord::Linux(bytes), indices));
@@ -285,19 +285,19 @@ impl Samplers {
         &mut self,
         handle: impl FnMut(RawRecord<'_>, &AHashMap<u64, usize>),
     ) -> Result<()> {
-        let before = self.lost_by_ring()?;
+        let lost_before = self.lost_by_ring()?;
         let samplers = self.rings.iter().map(|ring| &ring.ring.sampler);
         Sampler::pause_all(samplers).map_err(exit::with_help)?;
         let drained = self.drain_samples(handle);
         self.for_each_sampler(Sampler::resume)?;
         // Samples that were lost in the pause are not reported: the pause is part of what --overwrite does.
-        let now = self.lost_by_ring()?;
-        let paused = now
+        let lost_after = self.lost_by_ring()?;
+        let lost_in_pause = lost_after
             .iter()
-            .zip(before)
-            .map(|(now, before)| now.saturating_sub(before));
-        for (ring, lost) in self.rings.iter_mut().zip(paused) {
-            ring.paused += lost;
+            .zip(lost_before)
+            .map(|(after, before)| after.saturating_sub(before));
+        for (ring, lost) in self.rings.iter_mut().zip(lost_in_pause) {
+            ring.lost_in_pauses += lost;
         }
         drained
     }
@@ -306,7 +306,7 @@ impl Samplers {
     pub(super) fn lost_by_cpu(&self) -> Result<BTreeMap<u32, u64>> {
         let lost = self.lost_by_ring()?;
         let cpu_and_lost =
-            |(ring, lost): (&SampleRing, u64)| (ring.cpu, lost.saturating_sub(ring.paused));
+            |(ring, lost): (&SampleRing, u64)| (ring.cpu, lost.saturating_sub(ring.lost_in_pauses));
         let lost_samples = self.rings.iter().zip(lost).map(cpu_and_lost);
         let mut by_cpu = BTreeMap::new();
         for (cpu, lost) in lost_samples.chain(self.linux.lost_by_cpu()?) {
@@ -333,7 +333,7 @@ impl Samplers {
                 .read()
                 .is_err_and(|error| error.cause == Cause::Missed)
         };
-        let has_missed = |ring: &&SampleRing| ring.sampled().any(is_missed);
+        let has_missed = |ring: &&SampleRing| ring.sampled_events().any(is_missed);
         let rings = self.rings.iter().filter(has_missed);
         rings.map(|ring| ring.cpu).collect()
     }
@@ -344,7 +344,7 @@ impl Samplers {
     pub(super) fn have_left_program(&self) -> Result<bool> {
         let dummies = self.dummies.iter().filter(|_| self.manner.inherit);
         let dummies = dummies.flat_map(|ring| ring.sampler.events());
-        let sampled = self.rings.iter().flat_map(SampleRing::sampled);
+        let sampled = self.rings.iter().flat_map(SampleRing::sampled_events);
         for event in sampled.chain(dummies) {
             if event.tasks_not_followed().map_err(exit::with_help)? > 0 {
                 return Ok(true);
@@ -373,13 +373,13 @@ impl Samplers {
     pub(super) fn totals(&self) -> Result<Vec<u64>> {
         let mut totals = vec![0_u64; self.events];
         for ring in &self.rings {
-            for event in ring.sampled() {
+            for event in ring.sampled_events() {
                 let count = match event.read() {
                     Err(error) if error.cause == Cause::Missed => 0,
                     result => result.map_err(exit::with_help)?,
                 };
-                let number = event.id().map_err(exit::with_help)?;
-                if let Some(index) = ring.event_indices.get(&number) {
+                let id = event.id().map_err(exit::with_help)?;
+                if let Some(index) = ring.event_indices.get(&id) {
                     totals[*index] = totals[*index].saturating_add(count);
                 }
             }

@@ -54,7 +54,7 @@ pub(super) struct RingStream {
     /// The size in bytes at which the file ends (--max-size).
     max_size: Option<u64>,
     /// The file has reached `max_size`: nothing more is written.
-    has_max_size: bool,
+    reached_max_size: bool,
     /// Size of the records of the file so far in bytes.
     size: u64,
     /// Size of the records of earlier files in bytes.
@@ -84,7 +84,7 @@ impl RingStream {
             history: has_history.then(History::default),
             is_full: false,
             max_size,
-            has_max_size: false,
+            reached_max_size: false,
             size: 0,
             earlier_size: 0,
         }
@@ -97,7 +97,7 @@ impl RingStream {
     pub(super) fn begin_file(&mut self, mut sink: Sink) -> io::Result<()> {
         self.places = Places::default();
         self.is_full = false;
-        self.has_max_size = false;
+        self.reached_max_size = false;
         self.earlier_size += self.size;
         self.size = 0;
         for record in self.history.iter().flat_map(History::initial_records) {
@@ -144,8 +144,8 @@ impl RingStream {
     /// # Errors
     /// An error if the file can't be written, or if a ring can't be read.
     pub(super) fn dump(&mut self, samplers: &mut Samplers, maps: &mut Maps) -> Result<()> {
-        samplers.drain_newest(|record, numbers| {
-            self.add(&RingRecord::Driver(record), numbers, maps);
+        samplers.drain_newest(|record, event_indices| {
+            self.add(&RingRecord::Driver(record), event_indices, maps);
         })?;
         // Task records are read after the samples, so that no task record is missing that precedes the newest sample.
         self.keep_task_records(samplers, maps)?;
@@ -183,12 +183,12 @@ impl RingStream {
             let time = record.stamp.time;
             self.pending.push((time, Pending::Task(Box::new(record))));
         }
-        samplers.drain(|record, numbers| self.add(&record, numbers, maps))?;
+        samplers.drain(|record, event_indices| self.add(&record, event_indices, maps))?;
         self.pending.sort_by_key(|(time, _)| *time);
         let latest = self.pending.last().map_or(0, |(time, _)| *time);
         self.write_or_drop(self.limit)?;
         self.limit = latest.max(self.limit);
-        Ok(if self.is_full || self.has_max_size {
+        Ok(if self.is_full || self.reached_max_size {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
@@ -196,7 +196,12 @@ impl RingStream {
     }
 
     /// Adds a record of a ring to the pending records.
-    fn add(&mut self, record: &RingRecord<'_>, numbers: &AHashMap<u64, usize>, maps: &mut Maps) {
+    fn add(
+        &mut self,
+        record: &RingRecord<'_>,
+        event_indices: &AHashMap<u64, usize>,
+        maps: &mut Maps,
+    ) {
         let start = self.bytes.len();
         record.copy_to(&mut self.bytes);
         let bytes = &mut self.bytes[start..];
@@ -204,7 +209,7 @@ impl RingStream {
             self.bytes.truncate(start);
             return;
         };
-        let id = |word: u64| identifier(numbers.get(&word).copied().unwrap_or(0));
+        let id = |word: u64| identifier(event_indices.get(&word).copied().unwrap_or(0));
         for index in fields.ids.into_iter().flatten() {
             let word = id(word_of(bytes, index)).to_le_bytes();
             bytes[index * 8..][..8].copy_from_slice(&word);
@@ -230,16 +235,16 @@ impl RingStream {
     fn write_or_drop(&mut self, limit: u64) -> io::Result<()> {
         let ready_count = self.pending.partition_point(|(time, _)| *time <= limit);
         let later = self.pending.split_off(ready_count);
-        let now = mem::replace(&mut self.pending, later);
+        let ready = mem::replace(&mut self.pending, later);
         if !self.is_full {
-            let written = now.iter().try_for_each(|(time, pending)| {
+            let result = ready.iter().try_for_each(|(time, pending)| {
                 if self.check_size() {
                     return Ok(());
                 }
                 self.write_record(*time, pending)
             });
-            let written = written.and_then(|()| self.sink.as_mut().map_or(Ok(()), Sink::save));
-            match written {
+            let result = result.and_then(|()| self.sink.as_mut().map_or(Ok(()), Sink::save));
+            match result {
                 Err(error) if self.sink.as_ref().is_some_and(|s| s.is_full(&error)) => {
                     self.is_full = true;
                 }
@@ -262,11 +267,11 @@ impl RingStream {
     /// Returns whether the file has reached its size limit. Reports that to the user once.
     pub(super) fn check_size(&mut self) -> bool {
         let size = self.sink.as_ref().map_or(0, Sink::size);
-        if !self.has_max_size && self.max_size.is_some_and(|max_size| size >= max_size) {
-            self.has_max_size = true;
+        if !self.reached_max_size && self.max_size.is_some_and(|max_size| size >= max_size) {
+            self.reached_max_size = true;
             complain("--max-size: the recording ends here, as the file has reached this size");
         }
-        self.has_max_size
+        self.reached_max_size
     }
 
     fn write_record(&mut self, time: u64, pending: &Pending) -> io::Result<()> {
@@ -343,7 +348,7 @@ impl RingStream {
         notes: &mut Notes,
     ) -> io::Result<Finished<File>> {
         let sink = self.sink.take().ok_or(io::ErrorKind::NotFound)?;
-        notes.reached_max_size = self.has_max_size;
+        notes.reached_max_size = self.reached_max_size;
         sink.finish(host, build_ids, notes)
     }
 }

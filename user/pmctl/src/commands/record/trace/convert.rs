@@ -19,7 +19,7 @@ pub(super) fn convert(
     chunk: &Chunk,
     plan: &TracePlan,
     clock: &Clock,
-    counted: &mut TraceCounts,
+    counts: &mut TraceCounts,
     samples: &mut Vec<Record>,
 ) -> Result<()> {
     let before = samples.len();
@@ -27,21 +27,21 @@ pub(super) fn convert(
     let mut records: Vec<Timed<'_>> = Vec::new();
     for record in chunk.records() {
         let record = record?;
-        counted.totals.add(&record)?;
+        counts.totals.add(&record)?;
         if records
             .first()
             .is_some_and(|first| first.time != record.time)
         {
-            let sums = (&mut counted.unsampled, &mut counted.values);
+            let sums = (&mut counts.unsampled, &mut counts.values);
             InterruptRecords::new(&records, plan).convert(clock, sums, samples);
             records.clear();
         }
         records.push(record);
     }
-    let sums = (&mut counted.unsampled, &mut counted.values);
+    let sums = (&mut counts.unsampled, &mut counts.values);
     InterruptRecords::new(&records, plan).convert(clock, sums, samples);
     if let Some(last) = samples[before..].last() {
-        counted
+        counts
             .last_sample_times
             .insert(last.stamp.cpu, last.stamp.time);
     }
@@ -225,15 +225,15 @@ mod tests {
     fn try_convert(chunks: &[Chunk]) -> Result<Converted> {
         let clock = Clock::Pairs(vec![(0, 0), (1000, 1000)]);
         let plan = plan();
-        let mut counted = TraceCounts::zeros(&plan);
+        let mut counts = TraceCounts::zeros(&plan);
         let mut samples = Vec::new();
         for chunk in chunks {
-            convert(chunk, &plan, &clock, &mut counted, &mut samples)?;
+            convert(chunk, &plan, &clock, &mut counts, &mut samples)?;
         }
         Ok(Converted {
             samples,
-            totals: [0, 1].map(|n| counted.totals.total(id(n))),
-            lost: counted.lost_samples(&plan),
+            totals: [0, 1].map(|n| counts.totals.total(id(n))),
+            lost: counts.lost_samples(&plan),
         })
     }
 
@@ -337,23 +337,23 @@ mod tests {
         }
         // At the end of the trace there is no sample to read the value at.
         records.extend([Raw::Time { time: 4 }, value(energy, 9)]);
-        let mut counted = TraceCounts::zeros(&plan);
+        let mut counts = TraceCounts::zeros(&plan);
         let mut samples = Vec::new();
         let clock = Clock::Pairs(vec![(0, 0), (1000, 1000)]);
         let all = convert(
             &chunk(0, &records),
             &plan,
             &clock,
-            &mut counted,
+            &mut counts,
             &mut samples,
         );
         all.expect("it is well formed");
         let periods_of = |index| {
-            let found = samples.iter().filter_map(move |record| match &record.body {
+            let periods = samples.iter().filter_map(move |record| match &record.body {
                 Body::Sample(sample) if sample.event == index => Some(sample.period),
                 _ => None,
             });
-            found.collect::<Vec<_>>()
+            periods.collect::<Vec<_>>()
         };
         assert_eq!(
             periods_of(2),
@@ -361,7 +361,7 @@ mod tests {
             "the third is of a trace that began again"
         );
         assert_eq!(periods_of(3), [61, 62, 63]);
-        assert_eq!((counted.values.sum(2), counted.values.sum(3)), (79, 0));
+        assert_eq!((counts.values.sum(2), counts.values.sum(3)), (79, 0));
     }
 
     #[test]

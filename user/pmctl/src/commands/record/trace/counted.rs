@@ -17,7 +17,7 @@ pub(super) struct TraceCounts {
     /// The time of the last sample of each CPU, in nanoseconds.
     pub(super) last_sample_times: BTreeMap<u32, u64>,
     /// Number of samples that were left out because they are of other programs, or with -C of other CPUs.
-    pub(super) others: u64,
+    pub(super) left_out_samples: u64,
     /// The values of other registers than counters.
     pub(super) values: ValueSums,
 }
@@ -29,7 +29,7 @@ impl TraceCounts {
             totals: Totals::new(&plan.config),
             unsampled: BTreeMap::new(),
             last_sample_times: BTreeMap::new(),
-            others: 0,
+            left_out_samples: 0,
             values: ValueSums::default(),
         }
     }

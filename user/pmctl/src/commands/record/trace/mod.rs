@@ -55,9 +55,9 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
     if let Some(pid) = watched.filter(|pid| !procfs::is_alive(*pid)) {
         return Err(Usage(format!("-p: there is no process {pid}.")).into());
     }
-    let wanted = WantedEvents::new(&options.events, &pmu)?;
+    let wanted_events = WantedEvents::new(&options.events, &pmu)?;
     let session = Session::open().map_err(exit::with_help)?;
-    let plan = TracePlan::new(options, wanted, &pmu, &session)?;
+    let plan = TracePlan::new(options, wanted_events, &pmu, &session)?;
     // Opened before the recording, so that a file that can't be written is reported now.
     let destination = Destination::open(&common.output)?;
     let write_error = || format!("can't write {}", destination.name());
@@ -93,12 +93,12 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
         &run.collected,
         log.into_degraded_reasons(),
     );
-    let last_times = mem::take(&mut ended.counted.last_sample_times);
+    let last_times = mem::take(&mut ended.counts.last_sample_times);
     let lost = |loss| lost_record(loss, &last_times);
     ended
         .append(notes.losses.iter().map(lost))
         .with_context(write_error)?;
-    let others = ended.counted.others;
+    let left_out_samples = ended.counts.left_out_samples;
     let Finished { samples, size, .. } =
         ended.finish(&host, &mut notes).with_context(write_error)?;
     let summary = RecordingSummary {
@@ -106,7 +106,7 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
         samples,
         sample_name: "sample",
         size,
-        others,
+        left_out_samples,
         has_left_program: false,
         elapsed: run.elapsed,
         delay: None,
@@ -130,17 +130,17 @@ fn notes(
     collected: &Collected,
     degraded: Vec<String>,
 ) -> Notes {
-    let counted = &ended.counted;
+    let counts = &ended.counts;
     let total = |(index, event): (usize, &TracedEvent)| match event.unit {
-        Some(_) => counted.values.sum(index),
+        Some(_) => counts.values.sum(index),
         None => match &options.common.target {
             RecordTarget::Cpus(cpus) => {
-                let each = cpus
+                let cpu_counts = cpus
                     .iter()
-                    .map(|cpu| counted.totals.total_on_cpu(event.id, cpu));
-                each.fold(0, u64::saturating_add)
+                    .map(|cpu| counts.totals.total_on_cpu(event.id, cpu));
+                cpu_counts.fold(0, u64::saturating_add)
             }
-            _ => counted.totals.total(event.id),
+            _ => counts.totals.total(event.id),
         },
     };
     let totals = plan.events.iter().enumerate().map(total).collect();
@@ -151,7 +151,7 @@ fn notes(
         tasks_only: false,
         totals,
         degraded,
-        losses: losses(&flags, &ended.counted.lost_samples(plan)),
+        losses: losses(&flags, &ended.counts.lost_samples(plan)),
         lost_by_perf: 0,
         overwritten: false,
         reached_max_size: false,

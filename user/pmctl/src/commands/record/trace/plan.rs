@@ -60,7 +60,7 @@ impl TracePlan {
     /// Makes a plan from the options and their events. Defines those events that have no ID in the driver.
     pub(super) fn new(
         options: &TraceOptions,
-        wanted: WantedEvents,
+        wanted_events: WantedEvents,
         pmu: &Pmu,
         session: &Session,
     ) -> Result<Self> {
@@ -68,7 +68,7 @@ impl TracePlan {
             sampled,
             counted,
             values,
-        } = wanted;
+        } = wanted_events;
         let period = |index: usize, event: &EventSpec| {
             if index >= sampled.len() {
                 return Ok(None);
@@ -88,11 +88,11 @@ impl TracePlan {
         refuse_impossible_options(options, &events)?;
 
         if options.branches {
-            let wanted = WantedBranches {
+            let wanted_branches = WantedBranches {
                 is_call_stack: false,
                 has_kernel: sampled.iter().any(|event| event.modes != Modes::User),
             };
-            wanted.check_support(pmu, session.device().properties().last_branch)?;
+            wanted_branches.check_support(pmu, session.device().properties().last_branch)?;
         }
         let supply = CounterSupply::of(session.device(), pmu);
         let counters = schedule(&events, supply).map_err(|error| Usage(error.to_string()))?;

@@ -85,15 +85,15 @@ impl Sideband {
 /// task runs there. A program that never waits would cause no switch.
 pub(super) fn visit_cpus(cpus: &[u32]) -> Result<()> {
     const THIS_THREAD: Pid = Pid::from_raw(0);
-    let home = sched_getaffinity(THIS_THREAD)
+    let previous_cpus = sched_getaffinity(THIS_THREAD)
         .context("can't read the CPU affinity of pmctl (sched_getaffinity)")?;
     for cpu in cpus {
-        let mut one = CpuSet::new();
-        one.set(*cpu as usize)?;
+        let mut target = CpuSet::new();
+        target.set(*cpu as usize)?;
         // The move to the CPU may be forbidden, or the CPU may be offline by now. The task is then unknown until its
         // first switch.
-        let _ = sched_setaffinity(THIS_THREAD, &one);
+        let _ = sched_setaffinity(THIS_THREAD, &target);
     }
-    sched_setaffinity(THIS_THREAD, &home)
+    sched_setaffinity(THIS_THREAD, &previous_cpus)
         .context("can't restore the CPU affinity of pmctl (sched_setaffinity)")
 }

@@ -35,7 +35,7 @@ pub(super) struct TraceStream<'a> {
     places: Places,
     /// The output is full: nothing more is written.
     is_full: bool,
-    counted: TraceCounts,
+    counts: TraceCounts,
 }
 
 impl<'a> TraceStream<'a> {
@@ -49,7 +49,7 @@ impl<'a> TraceStream<'a> {
             limit: 0,
             places: Places::default(),
             is_full: false,
-            counted: TraceCounts::zeros(plan),
+            counts: TraceCounts::zeros(plan),
         }
     }
 
@@ -62,13 +62,7 @@ impl<'a> TraceStream<'a> {
         self.pending.append(&mut log.take_records());
         for chunk in chunks {
             let clock = log.clock();
-            convert(
-                chunk,
-                self.plan,
-                clock,
-                &mut self.counted,
-                &mut self.pending,
-            )?;
+            convert(chunk, self.plan, clock, &mut self.counts, &mut self.pending)?;
         }
         self.pending.sort_by_key(|record| record.stamp.time);
         Ok(())
@@ -92,8 +86,8 @@ impl<'a> TraceStream<'a> {
     /// Writes the pending records up to a time. If the output is full, drops them.
     fn write_or_drop(&mut self, limit: u64, log: &mut TaskLog) -> io::Result<()> {
         if !self.is_full {
-            let written = self.write_until(limit, log);
-            match written.and_then(|()| self.sink.save()) {
+            let result = self.write_until(limit, log);
+            match result.and_then(|()| self.sink.save()) {
                 Err(error) if self.sink.is_full(&error) => self.is_full = true,
                 result => return result,
             }
@@ -115,7 +109,7 @@ impl<'a> TraceStream<'a> {
                 self.places.note_record(&record);
                 self.sink.append(&record)?;
             } else if record.is_sample() {
-                self.counted.others += 1;
+                self.counts.left_out_samples += 1;
             }
         }
         log.forget_switches_before(limit);
@@ -132,7 +126,7 @@ impl<'a> TraceStream<'a> {
         Ok(EndedTrace {
             sink: self.sink,
             scope: self.scope,
-            counted: self.counted,
+            counts: self.counts,
             symbols,
             build_ids,
         })
@@ -143,7 +137,7 @@ impl<'a> TraceStream<'a> {
 pub(super) struct EndedTrace<'a> {
     sink: Sink,
     pub(super) scope: KeptRecords<'a>,
-    pub(super) counted: TraceCounts,
+    pub(super) counts: TraceCounts,
     pub(super) symbols: Vec<SymbolTable>,
     build_ids: Vec<BuildId>,
 }
