@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(shown_cell(Key::Weight, "30", 4), "120");
         assert_eq!(shown_cell(Key::LocalWeight, "30", 4), "30");
         let cells = ["30".to_owned(), "L1 hit".to_owned()];
-        let shown = shown_cells(&[Key::Weight, Key::Mem], &cells, 2);
-        assert_eq!(shown, ["60", "L1 hit"]);
+        let cells = shown_cells(&[Key::Weight, Key::Mem], &cells, 2);
+        assert_eq!(cells, ["60", "L1 hit"]);
     }
 }

@@ -28,14 +28,17 @@ impl Tree {
     }
 
     /// Returns whether a function of the first level has at least `min_events` events.
-    pub(crate) fn has_events(&self, least: u64) -> bool {
-        self.0.values().any(|(events, _)| *events >= least)
+    pub(crate) fn has_events(&self, min_events: u64) -> bool {
+        self.0.values().any(|(events, _)| *events >= min_events)
     }
 
     /// Returns the functions of the first level with at least `min_events` events, the largest first: the name, the
     /// events, and the levels below.
-    pub(crate) fn largest_first(&self, least: u64) -> Vec<(&str, u64, &Self)> {
-        let nodes = self.0.iter().filter(|(_, (events, _))| *events >= least);
+    pub(crate) fn largest_first(&self, min_events: u64) -> Vec<(&str, u64, &Self)> {
+        let nodes = self
+            .0
+            .iter()
+            .filter(|(_, (events, _))| *events >= min_events);
         let mut nodes: Vec<_> = nodes
             .map(|(name, (events, below))| (&name[..], *events, below))
             .collect();
@@ -45,18 +48,18 @@ impl Tree {
 
     /// Returns a line for each function with at least `min_events` events, with its percentage of `whole`. On each
     /// level the largest comes first.
-    pub(crate) fn text_lines(&self, whole: u64, least: u64) -> Vec<String> {
+    pub(crate) fn text_lines(&self, whole: u64, min_events: u64) -> Vec<String> {
         let mut lines = Vec::new();
-        self.push_lines((whole, least), 0, &mut lines);
+        self.push_lines((whole, min_events), 0, &mut lines);
         lines
     }
 
-    fn push_lines(&self, (whole, least): (u64, u64), level: usize, lines: &mut Vec<String>) {
-        for (name, events, below) in self.largest_first(least) {
+    fn push_lines(&self, (whole, min_events): (u64, u64), level: usize, lines: &mut Vec<String>) {
+        for (name, events, below) in self.largest_first(min_events) {
             let indent = 12 + 2 * level;
             let percent = percent_text(events, whole);
             lines.push(format!("{:indent$}{percent:>7}  {name}", ""));
-            below.push_lines((whole, least), level + 1, lines);
+            below.push_lines((whole, min_events), level + 1, lines);
         }
     }
 }

@@ -76,24 +76,24 @@ impl CgroupCounts {
 }
 
 /// Shows tables, and returns the exit code after the last one.
-pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
+pub(super) fn top(args: &Top, globs: &str) -> Result<u8> {
     // Each cgroup needs a descriptor, and so does each of its events.
     allow_many_files();
     let device = Device::open().map_err(exit::with_help)?;
     let events = spec::parse_without_groups(EVENTS, &Pmu::of_this_cpu().with_counters_of(&device));
     let events = events.map_err(|error| Usage(error.to_string()))?;
-    let patterns = Pattern::list("--cgroups", forms)?;
+    let patterns = Pattern::list("--cgroups", globs)?;
     let mut cgroups = Containers::open(device, events, (patterns, LIMIT))?;
-    let mut previous_counts = read(&mut cgroups)?;
-    let mut since = Instant::now();
-    let clears = !args.stdio && io::stdout().is_terminal();
+    let mut previous_counts = read_counts(&mut cgroups)?;
+    let mut interval_begin = Instant::now();
+    let clears_screen = !args.stdio && io::stdout().is_terminal();
     let mut output = Screen::open(false)?;
     let mut tables = 0;
     while args.iterations.is_none_or(|most| tables < most) {
         thread::sleep(args.delay);
-        let counts = read(&mut cgroups)?;
-        let seconds = since.elapsed().as_secs_f64();
-        since = Instant::now();
+        let counts = read_counts(&mut cgroups)?;
+        let seconds = interval_begin.elapsed().as_secs_f64();
+        interval_begin = Instant::now();
         let mut rows: Vec<(&String, CgroupCounts)> = counts
             .iter()
             .map(|(inode, (name, counts))| {
@@ -106,27 +106,31 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
         rows.sort_by(|(a_name, a), (b_name, b)| {
             b.cycles.cmp(&a.cycles).then_with(|| a_name.cmp(b_name))
         });
-        if clears {
+        if clears_screen {
             write!(output, "{CLEAR}")?;
         }
         let total = count(counts.len() as u64, "cgroup");
-        let number = |is: fn(CgroupCounts) -> bool| rows.iter().filter(|(_, of)| is(*of)).count();
-        let with_events = number(CgroupCounts::has_events);
+        let count_rows = |is_counted: fn(CgroupCounts) -> bool| {
+            rows.iter()
+                .filter(|(_, counts)| is_counted(*counts))
+                .count()
+        };
+        let with_events = count_rows(CgroupCounts::has_events);
         write!(output, "{seconds:.1} s, {total}, {with_events} with events")?;
-        match number(|counts| !counts.is_complete()) {
+        match count_rows(|counts| !counts.is_complete()) {
             0 if counts.is_empty() => writeln!(
                 output,
-                ": no name with up to {} levels matches `{forms}` (names are as in /proc/PID/cgroup after `0::`)",
+                ": no name with up to {} levels matches `{globs}` (names are as in /proc/PID/cgroup after `0::`)",
                 Cgroup::MAX_LEVELS
             )?,
             0 => writeln!(output)?,
             incomplete => writeln!(
                 output,
                 ", {incomplete} not counted: {}",
-                reason(cgroups.first_uncounted_reason())
+                reason_in_words(cgroups.first_uncounted_reason())
             )?,
         }
-        write(&rows, args.entries, &mut output)?;
+        write_table(&rows, args.entries, &mut output)?;
         output.flush()?;
         previous_counts = counts;
         tables += 1;
@@ -135,7 +139,7 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
 }
 
 /// Returns why events are not counted, in words.
-const fn reason(uncounted_reason: Option<UncountedReason>) -> &'static str {
+const fn reason_in_words(uncounted_reason: Option<UncountedReason>) -> &'static str {
     match uncounted_reason {
         Some(UncountedReason::Counter) => {
             "no counter is free (`pmctl doctor` names the programs that have them)"
@@ -148,14 +152,14 @@ const fn reason(uncounted_reason: Option<UncountedReason>) -> &'static str {
 
 /// Reads the names and the counts of all cgroups, by inode: a later cgroup of the same name has another inode. An event
 /// without a counter has no count.
-fn read(cgroups: &mut Containers) -> Result<HashMap<u64, (String, CgroupCounts)>> {
+fn read_counts(cgroups: &mut Containers) -> Result<HashMap<u64, (String, CgroupCounts)>> {
     let counts = cgroups.read().context("can't read the counts")?;
     let mut numbers: HashMap<u64, CgroupCounts> = HashMap::new();
     for count in counts {
-        let of = numbers.entry(count.labels.inode).or_default();
+        let cgroup_counts = numbers.entry(count.labels.inode).or_default();
         match count.event {
-            0 => of.instructions = Some(count.value),
-            _ => of.cycles = Some(count.value),
+            0 => cgroup_counts.instructions = Some(count.value),
+            _ => cgroup_counts.cycles = Some(count.value),
         }
     }
     let with_counts = |labels: &Labels| {
@@ -166,7 +170,11 @@ fn read(cgroups: &mut Containers) -> Result<HashMap<u64, (String, CgroupCounts)>
 }
 
 /// Writes a table of the first rows.
-fn write(rows: &[(&String, CgroupCounts)], entries: usize, output: &mut Screen) -> io::Result<()> {
+fn write_table(
+    rows: &[(&String, CgroupCounts)],
+    entries: usize,
+    output: &mut Screen,
+) -> io::Result<()> {
     let mut table = Table::new(&[
         ("instructions", Align::Right),
         ("cycles", Align::Right),

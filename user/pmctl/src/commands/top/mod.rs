@@ -28,8 +28,8 @@ const LEFT_PROGRAM_STATUS: &str =
 
 /// Shows tables until the user quits, and returns the exit code.
 pub(crate) fn top(args: &Top) -> Result<u8> {
-    if let Some(forms) = &args.cgroups {
-        return cgroups::top(args, forms);
+    if let Some(globs) = &args.cgroups {
+        return cgroups::top(args, globs);
     }
     let grouping = Grouping {
         keys: args.rows.keys(),
@@ -44,14 +44,14 @@ pub(crate) fn top(args: &Top) -> Result<u8> {
     // An error of the recorder is reported before the screen changes, unless the error comes so late that keys would
     // have to wait.
     let limit = (!is_text).then(|| Instant::now() + FIRST_BYTES_TIMEOUT);
-    let first = recorder.wait_for_first_bytes(limit)?;
+    let first_bytes = recorder.wait_for_first_bytes(limit)?;
     let mut live = LiveView {
         stream: PipeStream::new(),
         tables: 0,
         next_table: Instant::now() + args.delay,
         failure: None,
     };
-    live.stream.push(&first)?;
+    live.stream.push(&first_bytes)?;
     if is_text {
         return live.print_tables(args, &grouping, &mut recorder);
     }

@@ -37,7 +37,7 @@ pub(super) struct PipeStream {
     /// Number of records that were lost within the last recording.
     lost_records: u64,
     /// Looks up symbols in the mapped files.
-    names: SymbolFinder,
+    symbol_finder: SymbolFinder,
     /// The symbols that were found so far, by file.
     tables: AHashMap<PathBuf, SymbolTable>,
     /// Processes that have ended. The names of their JIT code stay in `tables` until the next recording.
@@ -59,7 +59,7 @@ impl PipeStream {
             programs: MappedFiles::default(),
             window: Vec::new(),
             lost_records: 0,
-            names: symbol_finder(),
+            symbol_finder: symbol_finder(),
             tables: AHashMap::new(),
             ended: AHashSet::new(),
             nameless: AHashSet::new(),
@@ -145,7 +145,7 @@ impl PipeStream {
         }
         if self.spaces.later_file_count() > later_files {
             // A path has another file now, but the finder keeps the first one that it has read.
-            self.names = symbol_finder();
+            self.symbol_finder = symbol_finder();
         }
         records.append(&mut window);
         let mut recording = Recording {
@@ -196,7 +196,7 @@ impl PipeStream {
         let file = self.spaces.path(number);
         let program = self.programs.find(number, &self.spaces);
         let found_table = match &program {
-            Ok(program) => self.names.look_up_in(file, program, offsets),
+            Ok(program) => self.symbol_finder.look_up_in(file, program, offsets),
             Err(_) => SymbolTable {
                 file: text_of_path(file).into_owned(),
                 ..SymbolTable::default()
@@ -268,7 +268,7 @@ mod tests {
     const RECORDING: &[u8] = include_bytes!("../../../tests/recordings/callers.data");
 
     /// Returns the recording as a stream.
-    fn written(recording: &Recording) -> Vec<u8> {
+    fn stream_bytes(recording: &Recording) -> Vec<u8> {
         let pipe = Pipe::new(Vec::new(), &recording.events, &recording.host);
         let mut pipe = pipe.expect("a vector takes everything");
         for record in recording.records.iter() {
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn windows_have_all_samples_with_tasks_and_files_of_before() {
         let recording = perfdata::read(RECORDING).expect("it is whole");
-        let bytes = written(&recording);
+        let bytes = stream_bytes(&recording);
         let mut window_samples = Vec::new();
         let mut windows = 0;
         let mut stream = PipeStream::new();
@@ -332,9 +332,9 @@ mod tests {
     }
 
     /// The file with the names of a process's JIT code, which is removed on drop.
-    struct Functions(PathBuf);
+    struct JitNamesFile(PathBuf);
 
-    impl Drop for Functions {
+    impl Drop for JitNamesFile {
         fn drop(&mut self) {
             let _ = std::fs::remove_file(&self.0);
         }
@@ -361,7 +361,7 @@ mod tests {
     }
 
     /// Returns a stream that has its head.
-    fn begun() -> PipeStream {
+    fn stream_with_head() -> PipeStream {
         let mut stream = PipeStream::new();
         stream.head = Some(perfdata::read(RECORDING).expect("it is whole"));
         stream
@@ -375,7 +375,7 @@ mod tests {
             ..Map::default()
         };
         let (map, sample) = map_and_sample(&map, Path::new("//anon"));
-        let mut stream = begun();
+        let mut stream = stream_with_head();
         apply(&map, &mut stream.spaces, &mut stream.programs);
         (stream, sample)
     }
@@ -391,7 +391,7 @@ mod tests {
     #[test]
     fn names_of_jit_code_are_read_anew_for_each_recording() {
         let pid = std::process::id();
-        let functions = Functions(jit::map_path(pid));
+        let functions = JitNamesFile(jit::map_path(pid));
         let (mut stream, sample) = with_code(pid, 0x1000);
         assert_eq!(name(&mut stream, &sample), None);
         for line in ["1000 10 early", "1000 10 late"] {
@@ -407,7 +407,7 @@ mod tests {
             .stdin(std::process::Stdio::piped())
             .spawn()
             .expect("it runs");
-        let functions = Functions(jit::map_path(child.id()));
+        let functions = JitNamesFile(jit::map_path(child.id()));
         let (mut stream, sample) = with_code(child.id(), 0x1000);
         std::fs::write(&functions.0, "1000 10 made").expect("it can be written");
         let name_before = name(&mut stream, &sample);
@@ -423,7 +423,7 @@ mod tests {
     fn a_program_that_is_built_anew_has_its_new_names() {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let (source, path) = (folder.path().join("a.c"), folder.path().join("a"));
-        let mut stream = begun();
+        let mut stream = stream_with_head();
         for (pid, function) in [(1, "early"), (2, "late")] {
             let text = format!(
                 "int {function}(int x) {{ return x * 3 + 5; }} int main(void) {{ return 0; }}"
@@ -479,7 +479,7 @@ mod tests {
                 ..MemoryAccess::default()
             };
         }
-        let mut stream = begun();
+        let mut stream = stream_with_head();
         stream.window = vec![map];
         stream.take_recording().expect("the head has come");
         assert_eq!(name(&mut stream, &sample).as_deref(), Some("counter"));

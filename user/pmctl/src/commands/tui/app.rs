@@ -120,7 +120,7 @@ impl App {
     }
 
     /// Replaces the tables. The same row stays selected, if it still exists.
-    pub(super) fn replace(&mut self, tables: Vec<CallTable>) {
+    pub(super) fn replace_tables(&mut self, tables: Vec<CallTable>) {
         let selected_path = self.selected_path();
         self.tables = tables;
         self.change_count += 1;

@@ -151,14 +151,14 @@ fn title_line(app: &App) -> String {
     let Some(table) = app.table() else {
         return app.title.clone();
     };
-    let other_keys = match app.tables.len() {
+    let event_number = match app.tables.len() {
         1 => String::new(),
         all => format!(" ({} of {all})", app.event + 1),
     };
     let amount = table.amount();
     let amount = amount.map_or_else(String::new, |amount| format!(", {amount}"));
     format!(
-        "Samples: {} of event '{}'{other_keys}{amount}  {}",
+        "Samples: {} of event '{}'{event_number}{amount}  {}",
         thousands(table.samples),
         printable(&table.event),
         app.title
@@ -401,13 +401,13 @@ fn draw_warnings(frame: &mut Frame<'_>, warnings: &[String], scroll: &mut Scroll
         scroll.page = height.saturating_sub(1).max(1);
         scroll.last = lines.len().saturating_sub(scroll.page);
         scroll.first = scroll.first.min(scroll.last);
-        let scroll_length = scroll.last - scroll.first;
+        let remaining_lines = scroll.last - scroll.first;
         lines = lines.split_off(scroll.first);
         lines.truncate(scroll.page);
-        lines.push(if scroll_length > 0 {
+        lines.push(if remaining_lines > 0 {
             format!(
                 "{}: Down. Other keys: back.",
-                count(scroll_length as u64, "more line")
+                count(remaining_lines as u64, "more line")
             )
         } else {
             "Other keys: back.".to_owned()

@@ -22,7 +22,7 @@ pub(super) struct AnnotatedFunctions {
 
 impl AnnotatedFunctions {
     /// Creates an instance for the samples of a recording that `filter` selects.
-    pub(super) fn of(recording: Rc<Recording>, filter: Filter) -> Self {
+    pub(super) fn new(recording: Rc<Recording>, filter: Filter) -> Self {
         Self {
             recording: Some(recording),
             filter,

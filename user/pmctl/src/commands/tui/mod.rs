@@ -88,7 +88,7 @@ impl Tui {
         let (shares, gaps) = report::sum_by_row(&recording, &self.grouping, source_lines.as_ref())?;
         let tables = shares.iter().enumerate();
         let tables = tables.map(|(index, shares)| self.table(&recording, (index, shares)));
-        self.app.replace(tables.collect::<Result<_>>()?);
+        self.app.replace_tables(tables.collect::<Result<_>>()?);
         let (mut warnings, no_colors) = (Vec::new(), Colors::default());
         if !recording.is_unfinished {
             perfdata::warn(&recording.notes, no_colors, &mut warnings)?;
@@ -100,7 +100,7 @@ impl Tui {
         drop(source_lines);
         let warnings = String::from_utf8_lossy(&warnings);
         self.app.warnings = warnings.lines().map(str::to_owned).collect();
-        self.functions = AnnotatedFunctions::of(Rc::new(recording), self.grouping.filter.clone());
+        self.functions = AnnotatedFunctions::new(Rc::new(recording), self.grouping.filter.clone());
         Ok(())
     }
 
