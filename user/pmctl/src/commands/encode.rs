@@ -15,7 +15,7 @@ use crate::events::decode;
 use crate::system::exit::Usage;
 use crate::system::machine::Machine;
 
-/// The bits of a select that are written as `:u` and `:k`.
+/// The bits of an event select that the modifiers `:u` and `:k` set.
 const MODE_BITS: u64 = EventSelect::USER | EventSelect::KERNEL;
 
 /// Writes the event select of each event and the counters it can use.
@@ -86,7 +86,7 @@ fn encode_text(text: &str, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
         {
             let counter = CounterId::Fixed(number);
             let bits = event.select_on(counter).bits();
-            // In the field the kernel is bit 0 and the user bit 1; in the select they are bits 17 and 16.
+            // In the field, bit 0 enables kernel mode and bit 1 user mode; in the select, these are bits 17 and 16.
             let field = bits >> 17 & 1 | bits >> 15 & 2;
             writeln!(
                 output,

@@ -40,6 +40,7 @@ pub(crate) fn info(machine: &Machine, output: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
+/// The heading and the text of a line; the heading is empty if the line continues the one before.
 type Fact = (&'static str, String);
 
 /// Returns the processor's brand string.
@@ -47,6 +48,7 @@ pub(crate) fn brand(machine: &Machine) -> String {
     document::brand(&CpuId::with_cpuid_reader(machine.cpuid().clone()))
 }
 
+/// Returns the facts about the processor, its counters and the driver.
 fn machine_facts(
     machine: &Machine,
     pmu: &Pmu,
@@ -173,7 +175,8 @@ fn precise_samples(
     }
 }
 
-/// Describes the branch records that CPUID reports. It does not report Intel's first kind.
+/// Describes the branch records that CPUID reports. CPUID does not report the stacks of Intel's processors before the
+/// architectural records.
 fn branch_records(records: BranchRecords) -> String {
     let kind = match records {
         BranchRecords::OldStack(_) | BranchRecords::Stack => "stack",
@@ -211,6 +214,7 @@ fn write_events(pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
     Ok(table.write(None, Style::new(), output)?)
 }
 
+/// Returns the raw event and the counters of an event, as cells of the table.
 fn encoding_cells(counters_of_event: &OnCounters, pmu: &Pmu) -> (String, String) {
     let encoding = counters_of_event
         .select

@@ -21,7 +21,9 @@ const GENERAL_ENABLE_BITS: u64 = u32::MAX as u64;
 
 /// Names of the registers, which differ by vendor.
 struct RegisterNames {
+    /// Name of the global control register.
     control: &'static str,
+    /// Name of the global status register.
     status: &'static str,
     /// Name of the event select registers, without the counter's number.
     select: &'static str,
@@ -132,7 +134,7 @@ fn write_cpu(
     }
     for register in extra_registers_of(pmu.microarchitecture()) {
         let number = register.msr().number();
-        // Virtual machines may lack them.
+        // A virtual machine may lack this register.
         if msrs.read(number).is_ok() {
             row(spec::register_name(number), number, &plain)?;
         }

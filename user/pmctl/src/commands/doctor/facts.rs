@@ -27,8 +27,8 @@ impl CheckedFacts<'_> {
         error.map(|error| error.cause.clone())
     }
 
-    /// Returns whether counting has worked. The watchdog of a kernel with `CONFIG_HARDLOCKUP_DETECTOR_BUDDY` needs no
-    /// counter.
+    /// Returns whether a trial has counted. If so, the NMI watchdog holds no counter, even if it is on: that of a kernel
+    /// with `CONFIG_HARDLOCKUP_DETECTOR_BUDDY` needs none.
     pub(super) fn can_count(&self) -> bool {
         matches!(self.trials.counter, Trial::Succeeded(_)) || self.trials.event.is_counted()
     }
@@ -39,7 +39,7 @@ impl CheckedFacts<'_> {
         !self.can_count() && matches!(text, Ok(Some(text)) if text == "1")
     }
 
-    /// Returns a finding about the whole system, which is no failure if programs can be counted.
+    /// Returns a finding that prevents counting the whole system: a note if programs can be counted, otherwise a failure.
     pub(super) fn bad_for_system(&self, text: impl Into<String>) -> Finding {
         if self.trials.event.is_counted() {
             Finding::note(text)
@@ -48,7 +48,7 @@ impl CheckedFacts<'_> {
         }
     }
 
-    /// Returns the content of a file. `Err` is the finding if it can't be read.
+    /// Returns the content of a file; `None` if the file does not exist. `Err` is the finding if the file can't be read.
     pub(super) fn read_text(&self, name: &str) -> Result<Option<String>, Finding> {
         self.machine
             .text(name)

@@ -9,6 +9,7 @@ pub(super) struct Finding {
     pub(super) fix: Option<String>,
 }
 
+/// The meaning of a finding for counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The check found no obstacle.
@@ -58,7 +59,7 @@ impl Finding {
         Self::new(Verdict::Unknown, text)
     }
 
-    /// Adds advice.
+    /// Adds the advice what to do.
     pub(super) fn fix(self, fix: impl Into<String>) -> Self {
         Self {
             fix: Some(fix.into()),
@@ -67,7 +68,7 @@ impl Finding {
     }
 }
 
-/// Returns the finding of a check, also if the check has ended early because a file can't be read.
+/// Returns the finding of a check: `Err` is the finding of a check that ended early because a file can't be read.
 pub(super) fn finding_or_early(finding: Result<Finding, Finding>) -> Finding {
     finding.unwrap_or_else(|early| early)
 }

@@ -10,8 +10,8 @@ pub(super) fn running_release(machine: &Machine) -> Option<String> {
     machine.text("/proc/sys/kernel/osrelease").ok().flatten()
 }
 
-/// Returns whether modules can't read `perf_event_paranoid`, so that counting a whole CPU always takes a capability: Linux
-/// 7.2, the oldest kernel that the module supports.
+/// Returns whether counting a whole CPU always takes a capability. On Linux 7.2, the oldest kernel that the module
+/// supports, modules can't read `perf_event_paranoid`.
 pub(super) fn always_needs_capability(machine: &Machine) -> bool {
     running_release(machine).is_some_and(|release| is_before_7_3(&release))
 }

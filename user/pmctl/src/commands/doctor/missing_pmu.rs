@@ -4,7 +4,7 @@
 
 use super::facts::CheckedFacts;
 
-/// The finding on a machine on which Linux has found no PMU.
+/// The reason why there is no PMU, although CPUID reports one.
 pub(super) const MISSING_PMU_REASON: &str =
     "CPUID reports counters, but Linux has found that they do not count";
 
@@ -18,7 +18,7 @@ pub(super) fn is_pmu_missing(facts: &CheckedFacts<'_>) -> bool {
             .exists()
     };
     let is_reported = facts.pmu.capabilities().is_ok() && facts.hypervisor.is_some();
-    // Without `software` the whole list is missing, and says nothing about the PMU.
+    // If even `software` is missing, the whole list is, and it says nothing about the PMU.
     is_reported
         && !facts.trials.event.is_counted()
         && has_pmu("software")

@@ -25,7 +25,7 @@ use crate::system::text::{self, count};
 /// The text in front of advice.
 const FIX_PREFIX: &str = "fix: ";
 
-/// Columns of a finding.
+/// Width of a finding's text in columns.
 const FINDING_WIDTH: usize = 58;
 
 /// Runs all checks, and writes their findings. Returns the exit code, which is 0 if counting works.

@@ -12,11 +12,11 @@ use perfmon::{CounterId, Device, Error, Event, EventSelect, Modes, Session};
 
 use crate::system::precise::{self, PreciseSamples};
 
-/// Rounds of the loop that is counted, and so the least number of its instructions.
+/// Number of rounds of the counted loop. A round takes at least one instruction.
 pub(super) const LOOP_ROUNDS: u64 = 100_000;
-/// Bytes that are mapped, which the kernel rounds up to a page.
+/// Length of the mapping in bytes; the kernel rounds it up to a page.
 const MAPPED_BYTES: NonZeroUsize = NonZeroUsize::MIN;
-/// Instructions from one sample to the next.
+/// Period of the samples in instructions.
 const SAMPLE_PERIOD: u64 = 10_007;
 
 /// The text of a check whose interface was not tried: [`Trial::NotTried`].
@@ -27,7 +27,7 @@ pub(super) const NOT_TRIED: &str = "not tried: these are the files of another ma
 pub(super) enum Trial {
     /// The interface was not tried, since the facts are of another machine.
     NotTried,
-    /// The number of instructions, samples, mappings or buffers.
+    /// The interface was used, and gave this number of instructions, samples, mappings or buffers.
     Succeeded(u64),
     Failed(Error),
 }
@@ -74,7 +74,7 @@ pub(super) struct Trials {
     pub(super) precise: Trial,
     /// Buffers of a trace, which `pmctl record --timebase` uses.
     pub(super) trace: Trial,
-    /// The driver keeps perf off the counters by place-holders, which are perf events that displace others.
+    /// The driver keeps perf off the counters by place-holders: perf events that displace perf's other events.
     pub(super) has_place_holder: bool,
     /// The programs that had counters before the trials; `None` if the device can't be opened.
     pub(super) owners: Option<Owners>,
@@ -97,7 +97,8 @@ impl Trials {
         }
     }
 
-    /// Counts the instructions of a loop twice, samples the loop, also precisely, maps a page, and allocates buffers.
+    /// Tries each interface: counts a loop by an event and by a counter, samples it with and without precision, maps a page,
+    /// and allocates the buffers of a trace.
     pub(super) fn run() -> Self {
         let device = Device::open();
         let owners = device.as_ref().ok().map(Device::owners);

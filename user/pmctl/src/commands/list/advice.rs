@@ -68,7 +68,7 @@ pub(super) fn report_hidden(
     }
 }
 
-/// Prints the erratum of the listed events on standard error.
+/// Prints on standard error the first erratum that makes counts of a shown event wrong.
 pub(super) fn report_erratum(args: &List, shown_events: &[NamedEvent]) {
     let mut marked_events = shown_events
         .iter()

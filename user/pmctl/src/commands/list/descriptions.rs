@@ -20,13 +20,14 @@ const DESCRIPTIONS_FOLDER: &str = "/usr/share/perfmon/events";
 #[derive(Default)]
 pub(super) struct Descriptions(HashMap<String, String>);
 
-/// The fields of an entry that pmctl reads.
+/// An event or a metric in one of perf's files, with the fields that pmctl reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Entry {
     /// Name of the event; metrics have none.
     event_name: Option<String>,
     brief_description: Option<String>,
+    /// The PMU that counts the event, such as `cpu_core`.
     unit: Option<String>,
 }
 
@@ -34,7 +35,7 @@ impl Descriptions {
     /// Reads the files of a model.
     ///
     /// # Errors
-    /// There are no files, with advice; or a file can't be read.
+    /// The model has no files (with advice), or a file can't be read.
     pub(super) fn read(model: &Model, machine: &Machine) -> Result<Self> {
         // The kinds of cores of a hybrid processor are in the same files.
         let (name, unit) = match model.kind() {

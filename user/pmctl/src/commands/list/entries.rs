@@ -27,7 +27,7 @@ impl ListEntries {
     ) -> Result<Self> {
         let has_metrics = match kind {
             ListKind::Events | ListKind::Pmus => false,
-            // Names of events are for -e.
+            // --raw prints names for -e, which takes no metrics.
             ListKind::All => !args.raw,
             ListKind::Metrics | ListKind::Groups => true,
         };
@@ -41,7 +41,7 @@ impl ListEntries {
             _ => all_named_events(pmu),
         };
         let is_matching = |event: &NamedEvent| glob.is_none_or(|glob| event.matches(glob));
-        // A model says nothing about the PMUs of Linux.
+        // The model of --model need not be this machine's, whose other PMUs Linux shows.
         let pmu_events = match (kind, &args.model) {
             (ListKind::All | ListKind::Pmus, None) => pmus::matching_events(glob, machine),
             _ => Vec::new(),
@@ -53,7 +53,7 @@ impl ListEntries {
         })
     }
 
-    /// Removes what is shown with --all only: events that are outdated, and entries that can't be counted.
+    /// Removes the entries that only --all shows: outdated events, and events and metrics that can't be counted.
     pub(super) fn remove_hidden(&mut self) {
         self.events
             .retain(NamedEvent::is_countable_and_not_outdated);

@@ -21,7 +21,7 @@ pub(super) fn write_table(
     descriptions: &Descriptions,
     output: &mut dyn Write,
 ) -> Result<()> {
-    /// Columns of descriptions.
+    /// Width of a description in columns.
     const DESCRIPTION_WIDTH: usize = 76;
     let is_hybrid = !pmu.core_kinds().is_empty();
     let mut headings = vec!["event", "raw", "counters", "also called"];
@@ -57,7 +57,8 @@ pub(super) fn write_table(
     Ok(table.write(None, Style::new(), output)?)
 }
 
-/// Returns the names of counters: `PMC` for all general ones, or such as `PMC0-3`, `PMC1 FIXED0`.
+/// Returns the names of the counters that can count an event: `PMC` for all general counters, otherwise such as `PMC0-3`
+/// or `PMC1 FIXED0`.
 pub(crate) fn format_counters(event_counters: &OnCounters, pmu: &Pmu) -> String {
     let number = event_counters.general.count_ones();
     let general = match event_counters.general {

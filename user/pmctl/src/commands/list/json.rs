@@ -42,27 +42,33 @@ enum AnyRow<'a> {
 #[derive(Serialize)]
 struct EventJson<'a> {
     name: &'a str,
+    /// Further names of the event.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     also: &'a [&'static str],
     #[serde(skip_serializing_if = "Option::is_none")]
     raw: Option<String>,
     /// The numbers of the general counters that can count the event.
     counters: Vec<u8>,
+    /// The number of the fixed counter that can count the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     fixed: Option<u8>,
     /// The kinds of cores of a hybrid processor that count the event.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     kinds: &'a [&'static str],
+    /// The MSR that the event needs besides the event select.
     #[serde(skip_serializing_if = "Option::is_none")]
     register: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     register_value: Option<u64>,
+    /// The period that the vendor proposes for samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     period: Option<u32>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     deprecated: bool,
+    /// The name of the erratum that makes the counts wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     errata: Option<&'static str>,
+    /// The reason why the event can't be counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_here: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -131,6 +131,7 @@ pub(super) struct MetricJson<'a> {
     threshold: &'a str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     events: &'a [String],
+    /// The reason why the metric can't be counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_here: Option<&'a str>,
 }

@@ -34,7 +34,7 @@ use crate::system::text::did_you_mean;
 /// The argument of --model that asks for the names of the models.
 const MODEL_HELP: &str = "help";
 
-/// Writes the events that match, and returns the exit code.
+/// Writes the events and metrics that match the arguments, and returns the exit code.
 pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Result<u8> {
     if args.model.as_deref() == Some(MODEL_HELP) {
         for model in models() {
@@ -67,7 +67,7 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
     Ok(if shown_count == 0 { FAILURE } else { 0 })
 }
 
-/// Reads the descriptions of the PMU's events; there are none without --desc.
+/// Reads the descriptions of the PMU's events; without --desc, returns none.
 fn read_descriptions(args: &List, pmu: &Pmu, machine: &Machine) -> Result<Descriptions> {
     if !args.desc {
         return Ok(Descriptions::default());
@@ -85,7 +85,7 @@ fn list_groups(
     (pmu, machine): (&Pmu, &Machine),
     output: &mut dyn Write,
 ) -> Result<u8> {
-    // The pattern is for the names of groups, and not of metrics.
+    // The pattern selects groups by their own names, not by those of their metrics.
     let listed_metrics = metrics::matching_metrics(None, pmu, machine)?;
     let groups = metrics::matching_groups(glob, &listed_metrics);
     write_groups(args, &groups, output)?;
@@ -94,7 +94,7 @@ fn list_groups(
     Ok(if number == 0 { FAILURE } else { 0 })
 }
 
-/// Writes a table for the entries of each kind, if there are some.
+/// Writes a table for each kind of entries, unless it has none.
 fn write_tables(
     entries: &ListEntries,
     pmu: &Pmu,

@@ -25,7 +25,7 @@ pub(super) struct NamedEvent {
     pub(super) erratum: Option<&'static Erratum>,
 }
 
-/// Returns the named events of a PMU, and those that only other kinds of cores have.
+/// Returns the named events of a PMU and of all kinds of cores of a hybrid processor, each once.
 pub(super) fn all_named_events(pmu: &Pmu) -> Vec<NamedEvent> {
     let mut events = events_of_kind(pmu);
     let mut indices: HashMap<String, usize> = events
@@ -145,12 +145,13 @@ impl NamedEvent {
         names.chain(erratum).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the event number, on a CPU whose event numbers have 8 bits.
+    /// Returns the low 8 bits of the event number, which are all of it on Intel's processors.
     fn number(&self) -> Option<u16> {
         self.select().map(|select| (select.bits() & 0xff) as u16)
     }
 
-    /// Returns the event select as a raw event, without modes, with the value of its extra register.
+    /// Returns the event select as a raw event, without modes, with the value of the extra register, and with `pp` if the
+    /// event can only be sampled precisely.
     pub(super) fn raw_event(&self) -> Option<String> {
         let extra = self.listed.as_ref().and_then(|event| event.extra);
         let select = self.select()?;

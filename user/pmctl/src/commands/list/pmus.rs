@@ -12,7 +12,7 @@ use crate::system::glob::contains_or_matches;
 use crate::system::machine::Machine;
 use crate::system::table::{Align, Table};
 
-/// A named event of a PMU, or the fields of a PMU, from which other events are written.
+/// A named event of a PMU, or a pattern with the PMU's fields for events without names.
 #[derive(Debug, Serialize)]
 pub(super) struct ListedPmuEvent {
     /// The event as -e takes it.
@@ -21,13 +21,13 @@ pub(super) struct ListedPmuEvent {
     pmus: usize,
     #[serde(skip_serializing_if = "String::is_empty")]
     unit: String,
-    /// Factor that converts the count to that unit.
+    /// Factor that converts a count to `unit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     scale: Option<f64>,
     /// The CPUs that the event is read on, each for its socket or die; `None` if each CPU counts for itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpus: Option<String>,
-    /// The fields that the name stands for, or those of the PMU.
+    /// The fields with their values that the name stands for, or the names of the PMU's fields.
     fields: String,
 }
 

@@ -84,10 +84,10 @@ pub(super) fn check_device(facts: &CheckedFacts<'_>) -> Finding {
 
 pub(super) fn check_lockdown(facts: &CheckedFacts<'_>) -> Finding {
     finding_or_early(facts.read_text("/sys/kernel/security/lockdown").and_then(|text| {
-        // The file has the modes with the current one in brackets: `none [integrity] confidentiality`.
         if facts.system_failure_cause() == Some(Cause::LockedDown) {
             return Ok(Finding::bad("it forbids counting").fix("Boot without lockdown=confidentiality."));
         }
+        // The file lists the modes, with the current one in brackets: `none [integrity] confidentiality`.
         let mode = text.as_deref().and_then(|text| text.split(['[', ']']).nth(1)).unwrap_or("none");
         Ok(match mode {
             "none" => Finding::good("the kernel is not locked down"),

@@ -31,7 +31,7 @@ pub(super) fn check_nmi_watchdog(facts: &CheckedFacts<'_>) -> Finding {
 }
 
 pub(super) fn check_perf_users(facts: &CheckedFacts<'_>) -> Finding {
-    // Kernels write the name with brackets or without.
+    // The link is `anon_inode:[perf_event]`, on some kernels without brackets.
     let users = processes::find_holders(facts.machine, |target| {
         target.starts_with("anon_inode:") && target.contains("perf_event")
     });
@@ -62,7 +62,7 @@ pub(super) fn check_perf_users(facts: &CheckedFacts<'_>) -> Finding {
     }
 }
 
-/// Says which programs have the driver's counters, and how many events share them.
+/// Reports which programs have the driver's counters, and how many events share them.
 pub(super) fn check_counters(facts: &CheckedFacts<'_>) -> Finding {
     const EVENT_KINDS: [OwnerKind; 3] = [OwnerKind::Tasks, OwnerKind::Cpus, OwnerKind::Events];
     let trials = &facts.trials;

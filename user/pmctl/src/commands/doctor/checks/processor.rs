@@ -63,7 +63,7 @@ pub(super) fn check_errata(facts: &CheckedFacts<'_>) -> Finding {
     };
     let name = erratum.name;
     finding_or_early(facts.read_text(SMT_FILE).map(|is_active| {
-        // In a virtual machine, the other thread may be another machine's.
+        // In a virtual machine, the sibling hyperthread may belong to another machine.
         let is_alone = facts.hypervisor.is_none() && is_active.as_deref() == Some("0");
         if erratum.needs_hyper_threading && is_alone {
             return Finding::good(format!(

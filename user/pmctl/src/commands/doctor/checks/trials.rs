@@ -33,7 +33,7 @@ pub(super) fn check_whole_system(facts: &CheckedFacts<'_>) -> Finding {
     })
 }
 
-/// Returns the finding of an attempt to count a loop.
+/// Returns the finding of an attempt to count a loop. `bad` makes the finding of a failed attempt.
 fn loop_finding(
     facts: &CheckedFacts<'_>,
     trial: &Trial,
@@ -114,7 +114,7 @@ pub(super) fn check_precise(facts: &CheckedFacts<'_>) -> Finding {
             "took {} of a loop: {samples}",
             count(*number, "precise sample")
         )),
-        // The driver supports the event: only KVM is left as a reason.
+        // The driver supports precise samples, so the only remaining reason is KVM.
         Trial::Failed(Error {
             cause: Cause::NotSupported,
             ..
@@ -153,7 +153,7 @@ pub(super) fn check_names(facts: &CheckedFacts<'_>) -> Finding {
     }
 }
 
-/// Returns the finding of an attempt that failed.
+/// Returns the finding of an attempt that failed. `bad` makes the finding of an error that no other check reports.
 fn failure_finding(
     facts: &CheckedFacts<'_>,
     error: &Error,
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn precise_samples_are_possible_or_there_is_a_reason() {
-        // The processor is a Coffee Lake, of which CPUID does not tell the format.
+        // The processor is a Coffee Lake, whose PEBS format CPUID does not report.
         let machine = Machine::recorded(Path::new("tests/trees/tsx")).expect("it is there");
         let find = |supported_precise, precise| {
             let facts = CheckedFacts {
