@@ -17,7 +17,7 @@ use crate::system::screen::Colors;
 use crate::system::text::{printable, thousands};
 use crate::system::whole_file;
 
-/// Draws the picture.
+/// Draws the picture; with --folded, writes its stacks as text.
 pub(crate) fn flamegraph(args: &Flamegraph, output: &mut impl Write) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
     let event = event_index(&recording, args.event.as_deref())?;
@@ -80,7 +80,10 @@ fn draw(
     flamegraph::from_lines(options, lines.iter().map(String::as_str), output)
 }
 
-/// Returns the index of the event with this name, or of the first, of those whose events are at places of the program.
+/// Returns the index of the event with this name; without a name, that of the first event that is no level.
+///
+/// # Errors
+/// No event has this name, or the event is a level, such as a temperature, which can't be divided among functions.
 pub(crate) fn event_index(recording: &Recording, name: Option<&str>) -> Result<usize> {
     let index = match name {
         Some(name) => index_of_name(recording, name)?,
@@ -148,7 +151,7 @@ pub(crate) fn collect_stacks(
     Ok((stacks, cut_chains))
 }
 
-/// Returns a name without semicolons and line ends, which separate levels and stacks.
+/// Returns a name in which semicolons and line ends, which separate levels and stacks, are replaced.
 fn escaped_part(name: &str) -> String {
     printable(&name.replace(';', ":"))
 }

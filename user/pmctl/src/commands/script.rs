@@ -53,8 +53,7 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
             }
             push_field(&mut line, *field, named, names, &recording.events);
             line.push(' ');
-            // Without the field `period`, prints what the sample of a register such as an energy meter has, after the event's
-            // name.
+            // Without the field `period`, the value of a sampled register, such as an energy meter, follows the event's name.
             let unit = recording.events[named.sample.event].attr.unit();
             if let (Field::Event, Some(unit), false) = (field, unit, has_period) {
                 line.push_str(&unit.in_words(named.sample.period));
@@ -81,7 +80,7 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
     write_warnings(&recording.notes, source_lines.as_ref(), &cut_chains, output)
 }
 
-/// Returns the fields of the samples that the recording can have.
+/// Returns the fields to print: those of the arguments for which the recording has data.
 fn shown_fields(args: &Script, recording: &Recording) -> Vec<Field> {
     let fields = args
         .fields
@@ -124,7 +123,8 @@ fn check_fields(named: &[Field], recording: &Recording) -> Result<(), Usage> {
     Ok(())
 }
 
-/// Writes what is missing: below the samples in a pager, otherwise to standard error, since other programs read the lines.
+/// Writes the warnings: below the samples in a pager, otherwise to standard error, since other programs read the lines of
+/// standard output.
 fn write_warnings(
     notes: &Notes,
     source_lines: Option<&SourceLines<'_>>,
@@ -150,7 +150,7 @@ fn write_warnings(
 /// Returns whether all samples of these events have the same period, so that the field is of no use.
 fn have_one_period(events: &[Event]) -> bool {
     let mut periods = events.iter().map(|Event { attr, .. }| {
-        // Merged samples have the number of those that they stand for.
+        // The period of a merged sample is the number of samples that it stands for.
         let period = attr.fixed_period();
         period.filter(|_| !attr.samples_each_event())
     });
@@ -206,7 +206,7 @@ fn push_field(
             line.push(')');
         }
         Field::Brstack => push_branches(line, named, names),
-        // The caller appends the source line, which needs more than the sample.
+        // The caller appends the source line, for which it has the `SourceLines`.
         Field::Srcline => {}
     }
 }
@@ -283,7 +283,7 @@ fn push_chain<'a>(line: &mut String, frames: impl Iterator<Item = Frame<'a>>, ha
 
 /// Replaces unprintable characters in the text from `start` on.
 fn make_printable(text: &mut String, start: usize) {
-    // Has no branch for each byte, since nearly all texts are printable.
+    // Tests all bytes without a branch for each, which is fast: nearly all texts are printable.
     let is_printable = |all, byte| all & matches!(byte, b' '..=b'~');
     if !text[start..].bytes().fold(true, is_printable) {
         let rest = printable(&text[start..]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Machine code as text.
+//! Disassembles machine code.
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, IntelFormatter};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The bytes of a function.
+//! Reads the machine code of a function.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -27,7 +27,7 @@ const MAX_FUNCTION_SIZE: u64 = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Code {
     pub(super) bytes: Vec<u8>,
-    /// The address of the first byte, as the file or the kernel has it.
+    /// The address of the first byte: by the file's headers, or in the kernel during the recording.
     pub(super) address: u64,
     /// Size of the program's registers in bits: 32 or 64.
     pub(super) bits: u32,
@@ -36,10 +36,10 @@ pub(super) struct Code {
 }
 
 impl Code {
-    /// Reads the code of a function from the file that ran.
+    /// Reads the code of a function: from the program's file, or from the kernel's memory.
     ///
     /// # Errors
-    /// A message with the reason why the code can't be read, and what to do.
+    /// A message that says why the code can't be read, and what to do.
     pub(super) fn read(recording: &Recording, function: &SampledFunction) -> Result<Self, String> {
         let path = &*path_of_text(&function.path);
         let size = usize::try_from(function.length.min(MAX_FUNCTION_SIZE)).unwrap_or(0);
@@ -79,11 +79,11 @@ impl Code {
     }
 }
 
-/// Returns the distance in bytes by which a part of the kernel has moved since the recording: the image may do so with each
-/// boot (KASLR).
+/// Returns by how many bytes a part of the kernel has moved since the recording. KASLR may move the image at each boot; a
+/// module must not have moved.
 ///
 /// # Errors
-/// The reason why the code that was recorded can't be found in memory.
+/// The reason why the recorded code can't be found in memory.
 fn distance_of_kernel(recording: &Recording, part: &Path) -> Result<u64, String> {
     let image = Path::new(KERNEL);
     let id = recording.build_id(image);

@@ -21,17 +21,20 @@ pub(crate) struct SampledFunction {
     pub(crate) dso: String,
     /// The path of the program or library.
     pub(crate) path: String,
+    /// The number of the program or library, if the code is in one.
     pub(super) number: Option<FileNumber>,
     /// Offset in the file; for the kernel, the address.
     pub(super) start: u64,
+    /// Length in bytes.
     pub(super) length: u64,
+    /// Event count of the function's samples.
     pub(crate) events: u64,
     pub(crate) samples: u64,
-    /// Event count at each offset in the file.
+    /// Event count at each offset in the file; for the kernel, at each address.
     pub(super) events_by_offset: BTreeMap<u64, u64>,
 }
 
-/// The functions of an event, the largest first.
+/// The functions with samples of an event, those with the largest event count first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SampledFunctions {
     pub(crate) list: Vec<SampledFunction>,
@@ -40,7 +43,7 @@ pub(crate) struct SampledFunctions {
 }
 
 impl SampledFunctions {
-    /// Collects the sampled functions of an event, of the samples that `filter` selects.
+    /// Collects the functions of those samples of an event that `filter` selects.
     pub(crate) fn collect(recording: &Recording, event: usize, filter: &Filter) -> Result<Self> {
         let mut functions: AHashMap<(Option<FileNumber>, u64), SampledFunction> = AHashMap::new();
         let mut total_events: u64 = 0;
@@ -87,7 +90,7 @@ impl SampledFunctions {
         function.events as f64 / self.total_events.max(1) as f64
     }
 
-    /// Returns the functions with this name; without a name the one with the most events.
+    /// Returns the functions with this name; without a name, the function with the largest event count.
     ///
     /// # Errors
     /// A message with similar names, if there is no such function.
@@ -110,7 +113,7 @@ impl SampledFunctions {
         ))
     }
 
-    /// Returns the functions that have samples in code of a function with this name, which was inlined into them.
+    /// Returns the functions with samples in code that was inlined from a function with this name.
     pub(super) fn containing_inlined(
         &self,
         recording: &Recording,
@@ -134,7 +137,7 @@ impl SampledFunctions {
         user.filter(is_part).collect()
     }
 
-    /// Returns a sentence with names that are similar to this one.
+    /// Returns a sentence with names of functions that are similar to this one; if there are none, advice.
     fn similar_names(&self, name: &str) -> String {
         const MAX_SUGGESTIONS: usize = 5;
         const MIN_LIKENESS: f64 = 0.7;
@@ -164,7 +167,7 @@ impl SampledFunctions {
     }
 }
 
-/// Returns the last part of a path, as `tick` of `<crate::Watch as Timer>::tick`, without arguments.
+/// Returns the last part of a function's path, without arguments: `tick` of `<crate::Watch as Timer>::tick`.
 fn last_part(name: &str) -> &str {
     let path = match name.find('(') {
         Some(end) if end > 0 => &name[..end],

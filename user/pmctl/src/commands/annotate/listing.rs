@@ -26,7 +26,7 @@ pub(crate) struct Listing {
     pub(crate) lines: Vec<ListingLine>,
     /// Notes on missing parts, with the reasons.
     pub(crate) notes: Vec<String>,
-    /// Event count of all instructions.
+    /// Event count of the samples at the listed instructions.
     pub(super) shown_events: u64,
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum LineContent {
 }
 
 impl ListingLine {
-    /// Returns the share in percent; nothing if it is 0.
+    /// Returns the share in percent as text; an empty text if it is 0.
     pub(crate) fn percent(&self) -> String {
         if self.share > 0.0 {
             format!("{:.2}", self.share * 100.0)
@@ -94,6 +94,7 @@ impl Listing {
         (syntax, with_source): (Syntax, bool),
     ) -> Result<Self, String> {
         let code = Code::read(recording, function)?;
+        // Distance from an offset in the file to its address; 0 for the kernel.
         let delta = code.address.wrapping_sub(function.start);
         let end = code.address.wrapping_add(code.bytes.len() as u64);
         let mut tables = recording.notes.symbols.iter();
@@ -147,7 +148,7 @@ struct SourceLines<'a> {
     function: &'a SampledFunction,
     /// The lines of each file; `None` if it can't be read.
     files: AHashMap<String, Option<Vec<String>>>,
-    /// The number of the file, and the line in it, that was shown last.
+    /// The number of the file, and the line in it, of the source line that was shown last.
     last_shown: Option<(u32, u32)>,
     /// Paths of the files that can't be read.
     missing_files: BTreeSet<String>,
@@ -194,7 +195,7 @@ impl<'a> SourceLines<'a> {
         lines
     }
 
-    /// Returns a line of a source file.
+    /// Returns the text of a line of a source file; `None` if the file can't be read, or has no such line.
     fn source_text(&mut self, path: &str, number: u32) -> Option<String> {
         let lines = self.files.entry(path.to_owned()).or_insert_with(|| {
             let text = files::read(Path::new(path), MAX_SOURCE_SIZE);

@@ -23,7 +23,8 @@ use crate::system::text::{count, printable, thousands};
 pub(crate) use functions::{SampledFunction, SampledFunctions};
 pub(crate) use listing::{LineContent, Listing};
 
-/// Prints the functions with a name; without a name the one with the most samples whose code can be shown.
+/// Prints the functions with the name of the arguments; without a name, the function with the most samples among those
+/// whose code can be shown.
 pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
     let event = flamegraph::event_index(&recording, args.event.as_deref())?;
@@ -156,7 +157,7 @@ fn first_readable<T>(
     Err(skip_reason.unwrap_or_default())
 }
 
-/// Writes why the function with the most samples is not shown, but the one with this index.
+/// Writes why the function with the most samples is not shown. The function at `index` is shown instead.
 fn write_skip_note(
     functions: &SampledFunctions,
     index: usize,
@@ -197,14 +198,15 @@ fn write_heading(
     )
 }
 
-/// Returns whether an address of the recording is in a function of this name.
+/// Returns whether the recording has call chains, and an address in a function of this name.
 fn is_recorded(recording: &Recording, name: &str) -> bool {
     let tables = recording.notes.symbols.iter();
     let mut symbols = tables.flat_map(|table| &table.symbols);
     recording.parts().has_chain && symbols.any(|symbol| symbol.name == name)
 }
 
-/// Prints a function, as perf does it: `PERCENT : ADDRESS: INSTRUCTION`, and source lines between.
+/// Prints a function in the format of `perf annotate`: lines `PERCENT : ADDRESS: INSTRUCTION`, with source lines between
+/// them.
 fn write_listing(function: &SampledFunction, listing: &Listing, output: &mut Screen) -> Result<()> {
     for note in &listing.notes {
         let mark = output.colors.warning;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::system::files;
 
-/// The prefix of these paths.
+/// The prefix of the paths of the library's sources.
 const RUSTC_PREFIX: &str = "/rustc/";
 
 /// The largest manifest of a toolchain that is read, in bytes.
@@ -25,6 +25,7 @@ pub(super) fn find_source(path: &str) -> Option<PathBuf> {
     find_in(&rustup, path)
 }
 
+/// Returns the file that `path` names, from the toolchain of its commit in rustup's folder `rustup`.
 fn find_in(rustup: &Path, path: &str) -> Option<PathBuf> {
     let (commit, file) = path.strip_prefix(RUSTC_PREFIX)?.split_once('/')?;
     let mut toolchains = fs::read_dir(rustup.join("toolchains")).ok()?.flatten();

@@ -69,10 +69,10 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
     array.end(&json!({ "recorded": notes, "event": event, "by": "pmctl" }))
 }
 
-/// Median intervals without a sample, after which the functions are assumed to have ended.
+/// Number of median intervals without a sample after which functions are assumed to have ended.
 const MAX_GAP_INTERVALS: u64 = 4;
 
-/// Returns the median time between two samples in nanoseconds, at least 1.
+/// Returns the median time between two samples of a thread in nanoseconds, at least 1.
 fn median_interval(timed_samples: &[&TimedSample]) -> u64 {
     /// The interval in nanoseconds of a thread with a single sample.
     const LONE_SAMPLE_INTERVAL: u64 = 1_000_000;
@@ -98,8 +98,8 @@ fn to_microseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1000.0
 }
 
-/// The slices of a thread in the order of their start. Of slices with the same start the caller comes first, since viewers
-/// nest these in the order of the file.
+/// The slices of a thread in the order of their start. If slices have the same start, the caller comes first, since viewers
+/// nest such slices in the order of the file.
 struct Slices<'a> {
     profile: &'a Profile<'a>,
     thread: ProfileThread,
@@ -108,10 +108,15 @@ struct Slices<'a> {
     open: Vec<usize>,
 }
 
+/// The time in which a function was on a thread's stack, as far as samples show it.
 struct Slice {
+    /// The number of the function.
     function: usize,
+    /// The number of the place in the function that the first sample shows.
     place: usize,
+    /// The time of the first sample in nanoseconds.
     start: u64,
+    /// The time of the end in nanoseconds.
     end: u64,
 }
 
@@ -137,7 +142,7 @@ impl Slices<'_> {
         }
     }
 
-    /// Ends all open slices except the outermost `kept` ones.
+    /// Ends all open slices at `time`, except the outermost `kept` ones.
     fn close(&mut self, kept: usize, time: u64) {
         for open in self.open.drain(kept..) {
             self.all[open].end = time;

@@ -97,6 +97,7 @@ fn time_deltas_ms(times: impl Iterator<Item = u64>) -> Vec<f64> {
     times.map(delta).collect()
 }
 
+/// Returns the entry of a program or library.
 fn library(profile: &Profile<'_>, path: &str) -> Value {
     let id = profile.recording.build_id(&path_of_text(path));
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -126,7 +127,7 @@ fn counter_tracks(
         .timed_samples
         .iter()
         .filter(|timed_sample| timed_sample.event != event)
-        // The tracks add up their numbers.
+        // Tracks add up their numbers, which makes no sense for levels.
         .filter(|timed_sample| !profile.recording.events[timed_sample.event].is_level())
     {
         let thread = timed_sample.thread;
@@ -216,6 +217,7 @@ impl<'a> Tables<'a> {
         own_number
     }
 
+    /// Returns a thread with its samples and tables.
     fn json(
         mut self,
         thread: ProfileThread,
@@ -278,6 +280,7 @@ impl<'a> Tables<'a> {
         })
     }
 
+    /// Returns the table of places, and gives numbers to their functions.
     fn frames(&mut self) -> Value {
         let places = self.places.values.iter();
         let places: Vec<_> = places
@@ -317,6 +320,7 @@ impl<'a> Tables<'a> {
         )
     }
 
+    /// Returns the table of functions, and gives numbers to their names, sources, programs and libraries.
     fn functions(&mut self) -> Value {
         let functions = self.functions.values.iter();
         let functions: Vec<_> = functions
@@ -344,6 +348,7 @@ impl<'a> Tables<'a> {
         )
     }
 
+    /// Returns the table of programs and libraries, and gives numbers to their names.
     fn resources(&mut self) -> Value {
         const LIBRARY: u32 = 1;
         let length = self.objects.values.len();
@@ -373,7 +378,7 @@ mod tests {
     use crate::recording::perfdata::example::example;
     use crate::recording::perfdata::{Body, Record, Records, Task};
 
-    /// Returns the weights of each thread, if a thread has one sample of the first period and another one of the second.
+    /// Returns the weights of the samples of each thread, for two threads with a sample each of these periods.
     fn weights(periods: [u64; 2]) -> Vec<Value> {
         let mut recording = example(false);
         let first_sample = recording

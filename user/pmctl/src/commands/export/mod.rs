@@ -60,7 +60,7 @@ fn refuse_without_effect(args: &Export) -> Result<(), Usage> {
     Err(Usage(message.to_owned()))
 }
 
-/// Writes a recording in the format that was asked for.
+/// Writes a recording in the format of --to.
 fn convert(args: &Export, recording: &Recording, mut output: &mut dyn Write) -> Result<()> {
     let event = flamegraph::event_index(recording, args.event.as_deref())?;
     let source_lines = (!args.no_inline).then(|| SourceLines::new(recording));

@@ -14,6 +14,7 @@ use super::profile::{Interner, Profile, ProfileThread};
 use crate::recording::file_text::path_of_text;
 use crate::recording::symbols::hexadecimal;
 
+/// The message `Profile`. Texts are numbers of entries of `string_table`.
 #[derive(Clone, PartialEq, Message)]
 struct Pprof {
     #[prost(message, repeated, tag = "1")]
@@ -138,7 +139,7 @@ impl Texts {
     }
 }
 
-/// Converts to the signed numbers of this format. Larger numbers don't occur.
+/// Converts a number to the format's signed type. Numbers that are too large for it don't occur.
 fn to_signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -271,7 +272,8 @@ fn task_labels(profile: &Profile<'_>, thread: ProfileThread, texts: &mut Texts) 
     ]
 }
 
-/// Returns the location of this index: `places` are the functions that are inlined there, and the one around them.
+/// Returns the location with this index. `places` are those of the functions that are inlined there, the innermost first,
+/// and of the function that contains them.
 fn location(profile: &Profile<'_>, index: usize, places: &[usize]) -> Location {
     let outer_place = &profile.places.values[places[places.len() - 1]];
     let line = places.iter().map(|place| {

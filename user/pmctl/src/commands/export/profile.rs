@@ -46,7 +46,7 @@ impl<T: Clone + Eq + Hash> Interner<T> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Function {
     pub(super) name: String,
-    /// The number of the program or library.
+    /// The number of the program or library in [`Profile::objects`].
     pub(super) object: usize,
     /// The path of the source file.
     pub(super) source: Option<String>,
@@ -56,8 +56,9 @@ pub(super) struct Function {
 /// A code location in a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct CodeLocation {
+    /// The number of the function in [`Profile::functions`].
     pub(super) function: usize,
-    /// Offset in the program or library; the address if it is in no file.
+    /// Offset in the program or library; for code in no file, the address.
     pub(super) address: u64,
     /// Line in the function's source file; 0 if it is not known.
     pub(super) line: u32,
@@ -98,9 +99,10 @@ pub(super) struct TimedSample {
     /// The time in nanoseconds since the first sample.
     pub(super) time: u64,
     pub(super) thread: ProfileThread,
+    /// The index of the event.
     pub(super) event: usize,
     pub(super) period: u64,
-    /// The number of the stack.
+    /// The number of the stack in [`Profile::stacks`].
     pub(super) stack: usize,
 }
 
@@ -242,7 +244,7 @@ impl<'a> Profile<'a> {
         &self.recording.events[event].name
     }
 
-    /// Returns the name of an event, and the unit of its numbers if that is no count.
+    /// Returns the name of an event, with the unit of its numbers unless they are counts.
     pub(super) fn event_with_unit(&self, event: usize) -> String {
         let name = self.event(event);
         match self.unit(event).0 {
