@@ -22,7 +22,7 @@ const HEADINGS: [&str; 11] = [
     "exact",
 ];
 
-/// Writes the lines.
+/// Writes the headings, and a line for each row.
 pub(super) fn write(comparison: &Comparison<'_>, output: &mut impl Write) -> Result<()> {
     let mut lines = csv::Writer::from_writer(output);
     lines.write_record(HEADINGS)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The files of --save, from any tool that writes them.
+//! Reads the files of --save, which other tools may write, too.
 
 use std::path::Path;
 use std::{fs, io};

@@ -74,7 +74,8 @@ impl History {
 }
 
 impl Series<'_> {
-    /// Returns the changes from the first number, in percent. There are none from 0.
+    /// Returns the change of each mean from the first one, in percent; `None` where a mean is missing, or if the first one
+    /// is 0.
     pub(super) fn changes(&self) -> Vec<Option<f64>> {
         let first = self.means.iter().flatten().next().copied();
         let first = first.filter(|first| *first > 0.0);
@@ -83,7 +84,7 @@ impl Series<'_> {
     }
 }
 
-/// Returns the mean of an event of a benchmark.
+/// Returns the mean of an event of a benchmark; `None` if the document lacks the benchmark or the event.
 fn mean_in(document: &BenchDocument, benchmark: &str, event: &str) -> Option<f64> {
     let mut commands = document.commands.iter();
     let entry = commands.find(|entry| entry.command == benchmark)?;

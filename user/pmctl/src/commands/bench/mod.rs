@@ -132,7 +132,7 @@ fn show_and_save(
     Ok(code)
 }
 
-/// Prints the numbers in the form that is asked for.
+/// Prints the numbers as a table, or in the format of --export.
 fn print_numbers(args: &Bench, comparison: &Comparison<'_>) -> Result<()> {
     let mut output = Screen::open(false)?;
     match args.export {
@@ -159,10 +159,10 @@ fn is_own_baseline(args: &Bench) -> bool {
 /// The events that are counted without -e. The first one is exact for a program that does the same each time.
 const DEFAULT_EVENTS: [&str; 4] = ["instructions:u", "cycles", "branches", "branch-misses"];
 
-/// Events without -e in an emulated machine: those that are the same on a processor.
+/// The events that are counted without -e in an emulated machine: those whose counts are the same on a processor.
 const EMULATED_DEFAULT_EVENTS: [&str; 2] = ["instructions:u", "branches:u"];
 
-/// The warning of times and cycles in an emulated machine.
+/// The warning about times and cycles in an emulated machine.
 const EMULATED_TIMES: &str = "time and cycles are those of the emulated machine, which has no caches and no pipeline: they say \
                               nothing about a processor. Compare instructions, or measure without `vm`.";
 
@@ -183,7 +183,7 @@ fn refuse_formats_of_suites(args: &Bench) -> Result<(), Usage> {
 }
 
 /// Returns whether the event with this name counts user mode only, where processors count the same. The name need not
-/// show it: that of `cpu/event=0xc0,name=mine/u` is `mine`.
+/// show the mode: `cpu/event=0xc0,name=mine/u` has the name `mine`.
 fn is_of_user_mode(label: &str, events: &[EventSpec]) -> bool {
     let mut events = events.iter();
     events.any(|event| event.label == label && event.modes == Modes::User)

@@ -11,10 +11,10 @@ use plotters::prelude::*;
 use super::history::{History, Series};
 use crate::system::exit::Usage;
 
-/// Pixels of the plot of all benchmarks.
+/// Width and height of the plot of all benchmarks, in pixels.
 const SIZE: (u32, u32) = (960, 400);
 
-/// Pixels of the plot of one benchmark, in a row of a table.
+/// Width and height of the plot of one benchmark in a row of a table, in pixels.
 const SMALL_SIZE: (u32, u32) = (160, 28);
 
 /// Colours that people with any colour vision tell apart (Okabe and Ito), for the benchmarks that changed the most.
@@ -80,7 +80,7 @@ pub(super) fn changes(history: &History, event: &str) -> Result<String> {
             .x_label_formatter(&name)
             .y_label_formatter(&|change| format!("{change:+.digits$}%"))
             .draw()?;
-        // The others first, so that the named lines lie above them.
+        // The other lines are drawn first, so that the named ones lie above them.
         let (named, others) = series.split_at(series.len().min(COLOURS.len()));
         let named = named.iter().zip(COLOURS.into_iter().map(Some));
         let others = others.iter().map(|one| (one, None));
@@ -106,7 +106,7 @@ pub(super) fn changes(history: &History, event: &str) -> Result<String> {
     })
 }
 
-/// Returns a plot of one benchmark, without axes.
+/// Returns a plot of the changes of one benchmark, without axes.
 pub(super) fn draw_small(series: &Series<'_>) -> Result<String> {
     draw_svg(SMALL_SIZE, |area| {
         let last = i32::try_from(series.means.len().max(2) - 1)?;
@@ -120,7 +120,7 @@ pub(super) fn draw_small(series: &Series<'_>) -> Result<String> {
     })
 }
 
-/// Draws into an SVG.
+/// Returns what `draw` has drawn, as SVG.
 fn draw_svg(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Result<()>) -> Result<String> {
     let mut svg = String::new();
     let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
@@ -152,7 +152,7 @@ fn axis_range(series: &[Series<'_>]) -> Range<f64> {
 
 /// Returns the digits after the decimal point of labels on an axis of this length.
 fn digits_of(length: f64) -> usize {
-    // Some ten labels on the axis, each with another number.
+    // The axis has about ten labels, whose numbers must differ.
     let mut digits = 0;
     let mut step = length / 10.0;
     while step < 1.0 && digits < 9 {

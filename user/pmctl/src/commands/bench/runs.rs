@@ -209,7 +209,7 @@ fn ending_in_words(ending: Ending) -> String {
     }
 }
 
-/// Fails if the numbers of the run can't be compared: it failed, or lacks a count.
+/// Fails if the numbers of a run can't be compared, because the command failed, or a count is missing.
 fn check_run(args: &Bench, (name, advice): (&str, &Advice), run: &SingleRun) -> Result<()> {
     if let Some(ending) = run
         .ending

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `pmctl bench --suite`: saved numbers in place of new ones, compared with those of another file.
+//! `pmctl bench --suite`: compares saved numbers with those of another file, without a new run.
 
 use std::io::Write;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::system::screen::Screen;
 use crate::system::stdio::complain;
 use crate::system::text::printable;
 
-/// The files of a suite, and what their last one is compared with.
+/// The files of a suite, and the baseline that the last file is compared with.
 struct Suite {
     history: History,
     baseline: Baseline,
@@ -47,7 +47,7 @@ pub(super) fn show(args: &Bench) -> Result<u8> {
         baseline: Some(&suite.baseline),
     };
     let result = print(args, &suite, &comparison);
-    // The name says whether a saved event is of user mode: the files have nothing else.
+    // Only the name says whether a saved event counts user mode only: the files have no modes.
     let is_of_user_mode = |event: usize| measured.events[event].ends_with(":u");
     let code = check_conditions(args, &comparison, is_of_user_mode);
     result?;
@@ -86,8 +86,10 @@ impl Suite {
     }
 }
 
-/// Leaves only these events in a document, in this order; all of them if none is named. Returns an event that the
-/// document lacks.
+/// Keeps only the named events in a document, in the order of the names; without names, all events.
+///
+/// # Errors
+/// The first name that the document lacks.
 fn keep_events(document: &mut BenchDocument, names: &[String]) -> Result<(), String> {
     if names.is_empty() {
         return Ok(());
@@ -120,7 +122,7 @@ fn keep_events(document: &mut BenchDocument, names: &[String]) -> Result<(), Str
     Ok(())
 }
 
-/// Prints the numbers in the form that is asked for.
+/// Prints the numbers as a table, or in the format of --export.
 fn print(args: &Bench, suite: &Suite, comparison: &Comparison<'_>) -> Result<()> {
     let mut output = Screen::open(false)?;
     let measured = comparison.measured;

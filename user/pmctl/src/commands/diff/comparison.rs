@@ -83,9 +83,9 @@ pub(super) struct Comparison {
     /// The events and samples of each recording.
     pub(super) recording_totals: Vec<RecordingShare>,
     pub(super) rows: Vec<DiffRow>,
-    /// The periods of the recordings, if counts are tested and not shares.
+    /// The period in each recording, if counts are tested; `None` if shares are tested.
     pub(super) periods: Option<Vec<u64>>,
-    /// The recordings have each event, so that each difference is one of the programs.
+    /// The recordings have each event, so that a difference of counts is a difference of the programs.
     pub(super) is_exact: bool,
 }
 
@@ -136,7 +136,7 @@ impl Comparison {
         comparison
     }
 
-    /// Tests the differences between the first recording and another.
+    /// Tests the differences between the first recording and the one with the index `side`.
     fn test_differences(&mut self, side: usize) {
         if self.is_exact {
             for row in &mut self.rows {
@@ -171,8 +171,8 @@ impl Comparison {
             - row.shares[0].share_of(self.recording_totals[0])
     }
 
-    /// Returns how far a row differs from the first recording: the difference of the counts, as a part of the first
-    /// recording's total, if counts are tested, and else the difference of the shares.
+    /// Returns how far a row differs from the first recording. If counts are tested, this is the difference of the counts as
+    /// a part of the first recording's total, otherwise the difference of the shares.
     fn distance(&self, row: &DiffRow, side: usize) -> f64 {
         if self.periods.is_none() {
             return self.delta(row, side).abs();
@@ -286,7 +286,7 @@ pub(super) mod tests {
             .concat()
         };
         assert_eq!(stars(Some(1000)), expected(false));
-        // Their shares have changed.
+        // The counts of these rows are unchanged, and their shares have changed.
         assert_eq!(stars(None), expected(true));
     }
 

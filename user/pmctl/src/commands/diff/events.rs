@@ -19,7 +19,10 @@ pub(super) struct CommonEvent {
     pub(super) indices: Vec<usize>,
 }
 
-/// Returns the events that all recordings have, or the one that is asked for.
+/// Returns the events that all recordings have; with a name, only the event with that name.
+///
+/// # Errors
+/// No event, or none with this name, is in all recordings.
 pub(super) fn common_events(
     recordings: &[(PathBuf, Recording)],
     wanted: Option<&str>,
@@ -79,8 +82,8 @@ fn comparable(events: &[Event]) -> impl Iterator<Item = (usize, &Event)> {
     events.filter(|(_, event)| !event.is_level())
 }
 
-/// Returns the first recording's events that all others have, too: by the same name, or else by a name that differs in the
-/// modifiers of precise samples only, if no recording has two such names.
+/// Returns the first recording's events that all others have, too. Events match by the same name, otherwise by a name that
+/// differs only in the modifiers of precise samples, if no recording has two such names.
 fn matching_events(recordings: &[&[Event]]) -> Vec<CommonEvent> {
     let first = recordings.first().copied().unwrap_or_default();
     let with_same_name = |name: &str| -> Option<Vec<usize>> {
@@ -111,7 +114,7 @@ fn matching_events(recordings: &[&[Event]]) -> Vec<CommonEvent> {
     common.collect()
 }
 
-/// Returns the name of an event without the modifiers of precise samples, as `instructions:u` for `instructions:uP`.
+/// Returns the name of an event without the modifiers of precise samples: `instructions:u` for `instructions:uP`.
 pub(super) fn without_precision(name: &str) -> String {
     let is_modifier = |part: &str| {
         let mut letters = part.chars();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fisher's exact test: whether a difference is significant.
+//! Tests whether a difference is significant: Fisher's exact test for shares, and the binomial test for counts.
 
 /// The level of significance of a whole table.
 pub(super) const SIGNIFICANCE_LEVEL: f64 = 0.05;
@@ -16,6 +16,7 @@ fn ln_factorial(n: u64) -> f64 {
     x * x.ln() - x + 0.5 * (std::f64::consts::TAU * x).ln() + tail
 }
 
+/// Returns the logarithm of the number of ways to choose `k` of `n`.
 fn ln_choose(n: u64, k: u64) -> f64 {
     ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k)
 }
@@ -57,15 +58,15 @@ pub(super) fn p_value_of_counts(a: (u64, u64), b: (u64, u64)) -> f64 {
     two_sided(ln_probability, (0, mode, samples), a.0)
 }
 
-/// Returns the probability of all outcomes that are at most as probable as the observed one. Outcomes are numbers from
-/// `least` to `most`, and `ln` gives the logarithms of their probabilities, which fall on both sides of the mode.
+/// Returns the total probability of all outcomes that are at most as probable as the observed one. Outcomes are numbers
+/// from `least` to `most`. `ln` returns the logarithm of an outcome's probability, which falls on both sides of the mode.
 fn two_sided(ln: impl Fn(u64) -> f64, (least, mode, most): (u64, u64, u64), observed: u64) -> f64 {
     // The margin keeps tables that are as probable as the observed one, in spite of rounding.
     let limit = ln(observed) + 1e-9;
-    // On each side of the mode there is a bound beyond which outcomes are at most as probable.
+    // On each side of the mode there is a bound beyond which outcomes are at most as probable as the observed one.
     let left_end = partition_point(least, mode + 1, |k| ln(k) <= limit);
     let right_end = partition_point(mode + 1, most + 1, |k| ln(k) > limit);
-    // Terms that are smaller by this factor change no digit.
+    // Terms below e^-40 of the observed one change no digit of the sum.
     let terms = |ks: &mut dyn Iterator<Item = u64>| -> f64 {
         let logarithms = ks.map(&ln).take_while(|ln| *ln > limit - 40.0);
         logarithms.map(f64::exp).sum()
@@ -74,8 +75,8 @@ fn two_sided(ln: impl Fn(u64) -> f64, (least, mode, most): (u64, u64, u64), obse
     sum.min(1.0)
 }
 
-/// Returns the first number from `start` on, and before `end`, for which the condition does not hold; `end` if it holds
-/// for all. The condition must not hold for any later number.
+/// Returns the first number from `start` to `end`, exclusive, for which the condition does not hold; `end` if it holds for
+/// all. If the condition does not hold for a number, it must not hold for any larger one.
 fn partition_point(mut start: u64, mut end: u64, holds: impl Fn(u64) -> bool) -> u64 {
     while start < end {
         let middle = start + (end - start) / 2;
@@ -110,7 +111,7 @@ mod tests {
         (a - b).abs() <= 1e-6 * b.abs()
     }
 
-    /// Values of R's `fisher.test`.
+    /// The expected values are those of R's `fisher.test`.
     #[test]
     fn p_values_are_those_of_r() {
         assert!(near(p_value((1, 10), (11, 14)), 0.002_759_456_185));
@@ -120,7 +121,7 @@ mod tests {
         assert!((p_value((0, 10), (0, 10)) - 1.0).abs() < 1e-9);
     }
 
-    /// Values of R's `binom.test`.
+    /// The expected values are those of R's `binom.test`.
     #[test]
     fn p_values_of_counts_are_those_of_r() {
         assert!(near(p_value_of_counts((10, 1), (2, 1)), 0.038_574_218_75));

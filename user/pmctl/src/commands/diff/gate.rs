@@ -64,7 +64,8 @@ pub(super) fn check_conditions(
     Ok(code)
 }
 
-/// Returns the condition with a limit in events: `time` is a function here, and not the duration of a run.
+/// Returns the condition with a limit in events. The parser takes a limit of `time` for seconds, but here `time` is a
+/// function.
 fn with_plain_limit(condition: &Condition) -> Condition {
     let limit = match condition.limit {
         Limit::Mean(nanoseconds) if condition.event == TIME => Limit::Mean(nanoseconds / NS),
@@ -93,7 +94,7 @@ fn counts(comparison: &Comparison, name: &str, keys: &[Key]) -> Option<Vec<Recor
     Some(sums)
 }
 
-/// Returns the name in a cell of the key `symbol`, which begins with the mode, as `[.] main`.
+/// Returns the name in a cell of the key `symbol`, which begins with the mode: `main` in `[.] main`.
 fn function_name(cell: &str) -> &str {
     match cell.split_once("] ") {
         Some((mode, name)) if mode.starts_with('[') => name,

@@ -22,7 +22,7 @@ use crate::system::exit::Usage;
 use crate::system::screen::Screen;
 use crate::system::text::printable;
 
-/// The message for a key whose value differs with the number of samples.
+/// The message that refuses the key `weight`, which is a sum and so depends on the number of samples.
 const SUM_OF_WEIGHTS: &str =
     "--sort weight: rows can't be compared by a sum. Use local_weight, the latency of each sample.";
 
@@ -102,8 +102,8 @@ fn count_period(recording: &Recording, event: usize) -> Option<u64> {
     period.filter(|_| recording.has_all_samples())
 }
 
-/// Returns whether the samples are the events, each of them. A period of 1 alone does not say so: while a sample is taken,
-/// events go by.
+/// Returns whether the recording has each event, as a sample or a part of a merged one. A period of 1 is not enough: events
+/// that happen while a sample is taken have no sample.
 fn has_each_event(recording: &Recording, event: usize) -> bool {
     recording.events[event].attr.samples_each_event() && recording.has_all_samples()
 }

@@ -72,7 +72,8 @@ impl Pairs {
         pair.map_or(name, |(_, first)| first)
     }
 
-    /// Returns the name that the task has in the first recording, if it has the name of its program.
+    /// Returns the name that a task has in the first recording. A task with the name of a paired program has the name of the
+    /// other program there.
     pub(super) fn first_comm<'a>(&'a self, name: &'a str) -> &'a str {
         let mut names = self.names.iter();
         let pair = names.find(|(here, _)| truncated_comm(here) == name);

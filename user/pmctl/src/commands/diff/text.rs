@@ -62,6 +62,7 @@ fn precision_note(events: &[&Event]) -> Option<String> {
     ))
 }
 
+/// Prints the totals and the rows of an event.
 fn write_event(
     comparison: &Comparison,
     (precision_note, args): (Option<String>, &Diff),
@@ -188,7 +189,7 @@ fn difference(before: u64, after: u64) -> String {
     format!("{sign}{}", thousands(after.abs_diff(before)))
 }
 
-/// Returns the cells of a row.
+/// Returns the cells of a row of a table with shares and p-values.
 fn row_cells(comparison: &Comparison, row: &DiffRow) -> Vec<String> {
     let share = |side: usize| {
         let share = row.shares[side].share_of(comparison.recording_totals[side]);
