@@ -58,19 +58,19 @@ fn is_driver_type(type_: u32) -> bool {
     DRIVER_TYPES.contains(&type_) || SMALL_CORE_TYPES.contains(&type_)
 }
 
-/// Flags of the call, in a register of 64 bits.
+/// Flags of the call, as values of a 64-bit register.
 const FD_NO_GROUP: u64 = PERF_FLAG_FD_NO_GROUP as u64;
 const PID_CGROUP: u64 = PERF_FLAG_PID_CGROUP as u64;
 const FD_CLOEXEC: u64 = PERF_FLAG_FD_CLOEXEC as u64;
 
-/// From `PERF_ATTR_SIZE_VER0` to a page, which is the most that the kernel accepts.
+/// The sizes of `struct perf_event_attr` in bytes that the kernel accepts: from `PERF_ATTR_SIZE_VER0` to a page.
 const ATTR_SIZES: std::ops::RangeInclusive<usize> = 64..=4096;
 
 /// The `struct perf_event_attr` of a call.
 struct Attributes {
     /// The bytes of the program's structure.
     bytes: Vec<u8>,
-    /// The members that pmctl knows, with 0 for those that the program's structure does not have.
+    /// The members that pmctl knows. Members that the program's structure does not have are 0.
     attr: PerfEventAttr,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct AnswerContext<'a> {
     pub(super) allows_turns: bool,
 }
 
-/// Opens the event of `request` with the driver, unless the call is the kernel's.
+/// Opens the event of `request` with the driver, unless the kernel has to handle the call.
 pub(super) fn answer_open_call(
     context: AnswerContext<'_>,
     listener: &Listener,
@@ -94,7 +94,7 @@ pub(super) fn answer_open_call(
         Err(reason) => return CallAnswer::Kernel(reason),
     };
     let foreign_reason = call.foreign_reason();
-    // If the caller still waits, the IDs that were looked up were the caller's all the time.
+    // A caller that still waits has had its TID all the time, so what was looked up by the TID is the caller's.
     if !listener.is_waiting(request) {
         return CallAnswer::CallerDied;
     }
@@ -167,7 +167,7 @@ impl OpenCall {
         }
     }
 
-    /// Returns whether a dummy event comes before the caller's first event of the driver's.
+    /// Returns whether this is a dummy event that the caller opens before its first event of the driver's.
     fn is_early_dummy(&self) -> bool {
         self.attributes.is_dummy_of_records()
             && self.group.is_none()
@@ -315,7 +315,7 @@ fn event_name(kind: u32, config: u64) -> String {
     }
 }
 
-/// Returns the words for an event without a name.
+/// Returns the description of an event without a name.
 fn unnamed_event(kind: u32, config: u64) -> String {
     format!("type {kind}, config {config:#x}")
 }
@@ -337,12 +337,12 @@ impl Attributes {
         Self { bytes, attr }
     }
 
-    /// Returns whether precise samples are asked for, which the processor takes itself.
+    /// Returns whether the event asks for precise samples, which the processor takes itself.
     fn is_precise(&self) -> bool {
         self.attr.flags & PerfEventAttr::PRECISE_IP != 0
     }
 
-    /// Returns whether it is a dummy event that asks for records of tasks or mappings.
+    /// Returns whether this is a dummy event that asks for records of tasks or mappings.
     fn is_dummy_of_records(&self) -> bool {
         const RECORD_FLAGS: u64 = PerfEventAttr::TASK
             | PerfEventAttr::MMAP
@@ -364,18 +364,18 @@ impl Attributes {
         may_wait && (in_group || self.attr.read_format & TIME_FORMATS == TIME_FORMATS)
     }
 
-    /// Returns whether it is a raw event that an emulated PMU does not count.
+    /// Returns whether this is a raw event that `pmu` does not count, as an emulated PMU counts some events only.
     fn is_idle_on(&self, pmu: &Pmu) -> bool {
         self.attr.type_ == PERF_TYPE_RAW && self.attr.config1 == 0 && !pmu.counts(self.attr.config)
     }
 
-    /// Returns whether samples are asked for, and records of mappings with them.
+    /// Returns whether the event asks for samples, and for records of mappings with them.
     fn wants_maps(&self) -> bool {
         const MAP_FLAGS: u64 = PerfEventAttr::MMAP | PerfEventAttr::MMAP2;
         self.attr.sample_period != 0 && self.attr.flags & MAP_FLAGS != 0
     }
 
-    /// Reads a `struct perf_event_attr`. Its size is in the structure.
+    /// Reads a `struct perf_event_attr`, which contains its own size.
     fn read(target: Tid, address: u64) -> Result<Self, Errno> {
         let head = target.read_memory(address, 8)?;
         let word = |bytes: &[u8]| bytes.try_into().map(u32::from_ne_bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! BPF programs, which the kernel attaches to its own events only.
+//! Recognizes calls that attach BPF programs to events. The kernel attaches them to its own events only.
 
 use super::answer::int_argument;
 use super::filter::FilteredCall;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's dummy events that a program opens before its first event of the driver.
 //!
-//! Dummies bring the records of tasks and mappings, into a ring to which other events write their samples. Events of the
+//! Dummies write records of tasks and mappings, to a ring to which other events write their samples. Events of the
 //! driver and of the kernel can't share a ring. So when the program opens an event of the driver, dummies of the driver
 //! replace the kernel's. A program that opens only software events or tracepoints keeps the kernel's dummies. If the
 //! program has enabled a dummy, its replacement is enabled, too. The replacement has another ID, since the driver and the
@@ -75,7 +75,7 @@ impl EarlyDummy {
 pub(super) struct EarlyDummies(Vec<EarlyDummy>);
 
 impl EarlyDummies {
-    /// The largest number of dummies that are kept in mind: a program has one for each CPU or thread.
+    /// The largest number of dummies in the list: a program has one for each CPU or thread.
     const MAX: usize = 1 << 14;
 
     /// Adds a dummy that `caller` has received as descriptor `number`.
@@ -105,8 +105,9 @@ impl EarlyDummies {
         });
     }
 
-    /// Replaces the dummies of the caller's process by dummies of the driver's. Those with a mapped ring stay, as does one
-    /// that the driver does not open. The dummies of other processes wait for these processes' own events.
+    /// Replaces the dummies of the caller's process by dummies of the driver's. If the process has mapped a ring of the
+    /// kernel's, its dummies stay. A dummy that the driver does not open stays, too. The dummies of other processes are
+    /// replaced when those processes open events.
     pub(super) fn replace(&mut self, driver: &dyn Driver, listener: &Listener, request: &Request) {
         if self.0.is_empty() {
             return;
@@ -126,7 +127,7 @@ impl EarlyDummies {
             };
             if let Ok(event) = dummy.call.open_drivers(driver) {
                 if perf_event::has_been_enabled(kernels.as_fd()) {
-                    // If this fails, the program can still enable it.
+                    // If this fails, the program can still enable the event.
                     let _ = driver.call_event(event.as_fd(), EventCall::Enable { group: false });
                 }
                 // If this fails, the program keeps the kernel's event.

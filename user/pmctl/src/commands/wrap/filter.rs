@@ -24,7 +24,7 @@ pub(super) enum FilteredCall {
 const X86_64: u32 = 0xc000_003e;
 const I386: u32 = 0x4000_0003;
 
-/// The x32 ABI is x86-64 with this bit in the numbers of calls.
+/// The bit in the numbers of calls that tells the x32 ABI from x86-64.
 const X32_BIT: u32 = 0x4000_0000;
 
 /// The conditions under which the filter hands a call over.
@@ -36,6 +36,7 @@ struct Rule {
     argument: Option<(usize, u32)>,
 }
 
+/// The architectures of programs of x86-64, of x32 and of 32 bits.
 const ARCHITECTURES: [u32; 3] = [X86_64, X86_64, I386];
 /// Numbers of calls for each of [`ARCHITECTURES`].
 const OPEN_NUMBERS: [u32; 3] = [298, X32_BIT | 298, 336];
@@ -111,8 +112,8 @@ pub(super) fn install() -> Result<i32, Errno> {
     };
     let flags =
         libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
-    // SAFETY: seccomp(2) reads `program`, and as many instructions as it says from the array that it points to. Both
-    // live until the end of this function.
+    // SAFETY: seccomp(2) reads the `sock_fprog` at its last argument, and from `filter` as many instructions as `len` says,
+    // which is the length of the vector there. The structure and the vector live until the end of this function.
     let result = unsafe {
         libc::syscall(
             libc::SYS_seccomp,
@@ -125,7 +126,7 @@ pub(super) fn install() -> Result<i32, Errno> {
     i32::try_from(listener).or(Err(Errno::EINVAL))
 }
 
-/// Returns the filter: the calls of [`RULES`] are for the listener, every other one is allowed.
+/// Returns the filter's program: calls of [`RULES`] go to the listener, and every other call is allowed.
 fn program() -> Vec<sock_filter> {
     // Offsets in `struct seccomp_data`. The lower half of an argument comes first.
     const NR: u32 = 0;
@@ -154,18 +155,18 @@ fn program() -> Vec<sock_filter> {
     program
 }
 
-/// Loads a word of `struct seccomp_data`.
+/// Returns the instruction that loads a word of `struct seccomp_data`.
 const fn load(offset: u32) -> sock_filter {
     instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset, 0, 0)
 }
 
-/// Skips `same` instructions if the word that was loaded is `value`, else `other`.
+/// Returns the instruction that skips `same` instructions if the loaded word is `value`, otherwise `other` instructions.
 const fn compare(value: u32, same: u8, other: u8) -> sock_filter {
     let code = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
     instruction(code, value, same, other)
 }
 
-/// Ends the filter with an action.
+/// Returns the instruction that ends the filter with an action.
 const fn return_action(action: u32) -> sock_filter {
     instruction(libc::BPF_RET | libc::BPF_K, action, 0, 0)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The descriptor where filtered system calls arrive, `seccomp_unotify(2)`.
+//! The descriptor from which filtered system calls are received, `seccomp_unotify(2)`.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -11,6 +11,7 @@ use super::filter::FilteredCall;
 /// A system call that waits for its answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
+    /// The kernel's number of the notification.
     id: u64,
     pub(super) call: FilteredCall,
     /// The TID of the caller in pmctl's PID namespace; 0 if the caller is not visible there.
@@ -23,7 +24,7 @@ pub(super) struct Request {
 pub(super) struct Listener(OwnedFd);
 
 impl Listener {
-    /// Takes the descriptor that [`install`](super::filter::install) made.
+    /// Creates a listener from the descriptor that [`install`](super::filter::install) returned.
     ///
     /// # Errors
     /// ENOTSUP if the kernel's structures are larger than those that this program was built with.
@@ -52,7 +53,7 @@ impl Listener {
         }
     }
 
-    /// Takes the next call, or waits for it; `None` if a signal has ended the caller or its wait meanwhile.
+    /// Waits for the next call, and returns it; `None` if a signal has ended the caller or its wait meanwhile.
     pub(super) fn receive(&self) -> Result<Option<Request>, Errno> {
         let mut raw = libc::seccomp_notif {
             id: 0,
@@ -109,8 +110,8 @@ impl Listener {
         ignore_dead_caller(result.map(drop))
     }
 
-    /// Gives the caller a copy of a descriptor, whose number is what its call returns. Returns this number; `None` if the
-    /// caller has none, since it has died or can't take it.
+    /// Adds a copy of a descriptor to the caller's, and lets the call return the copy's number. Returns this number; `None`
+    /// if the caller has died, or can't have another descriptor.
     pub(super) fn send_descriptor(
         &self,
         request: &Request,
@@ -124,7 +125,7 @@ impl Listener {
         );
         match sent {
             Ok(number) => Ok(Some(number)),
-            // The descriptor was not sent: the caller can't have another one.
+            // The caller can't have another descriptor, so its call has no answer yet.
             Err(errno @ (Errno::EMFILE | Errno::ENOMEM)) => {
                 self.fail(request, errno).map(|()| None)
             }
@@ -132,7 +133,7 @@ impl Listener {
         }
     }
 
-    /// Closes the caller's descriptor `number`, and puts a copy of another in its place. The call is not answered by that.
+    /// Closes the caller's descriptor `number`, and puts a copy of another one in its place. The call still needs an answer.
     pub(super) fn replace_descriptor(
         &self,
         request: &Request,
@@ -144,7 +145,7 @@ impl Listener {
         ignore_dead_caller(replaced.map(drop))
     }
 
-    /// Adds a copy of a descriptor to the caller's, as these flags say, and returns its number.
+    /// Adds a copy of a descriptor to the caller's, and returns its number. `flags` are `SECCOMP_ADDFD_FLAG_*`.
     fn add_descriptor(
         &self,
         request: &Request,
@@ -174,7 +175,7 @@ impl AsFd for Listener {
     }
 }
 
-/// Treats the answer to a caller that has died as given.
+/// Returns success instead of the errors of an answer to a caller that has died.
 fn ignore_dead_caller(result: Result<(), Errno>) -> Result<(), Errno> {
     match result {
         Err(Errno::ENOENT | Errno::EINPROGRESS) => Ok(()),

@@ -128,11 +128,12 @@ fn take_listener(waiting: &mut WaitingCommand<'_>) -> Result<Listener> {
 struct CallServer<'a> {
     driver: &'a dyn Driver,
     listener: Arc<Listener>,
+    /// Each call and its answer are printed.
     verbose: bool,
     /// The program's events may take turns on the counters.
     allows_turns: bool,
     opened: OpenedEvents,
-    /// The dummies that the program opened before.
+    /// The kernel's dummy events that the program opened before its first event of the driver's.
     early_dummies: EarlyDummies,
     device: Device,
     pmu: Pmu,
@@ -291,7 +292,7 @@ impl CallServer<'_> {
         }
     }
 
-    /// Reports, after the program has failed, what may be the reason.
+    /// Reports a possible reason why the program has failed.
     fn report_at_failure(&self) {
         if let Some(message) = self.sampled.message() {
             complain(message);
@@ -345,8 +346,8 @@ impl CallServer<'_> {
     }
 }
 
-/// Returns advice on events for which no counter was free: because of the program's other events alone, or also of the
-/// counters that others have.
+/// Returns advice on events for which no counter was free. With `has_others`, other programs have counters, too; otherwise
+/// the program's other events have all of them.
 const fn busy_advice(allows_turns: bool, has_others: bool) -> &'static str {
     match (allows_turns, has_others) {
         (true, true) => {

@@ -26,7 +26,8 @@ impl OpenedEvents {
         let (Some(thread), Ok(id)) = (thread.identity(), event_id(driver, event)) else {
             return;
         };
-        // Before the new event is added, which the thread does not have yet.
+        // Removes closed events before the new one is added: the thread does not have its descriptor yet, so the new event
+        // would be taken for closed.
         if self.threads.len() >= self.limit.max(MIN_LIMIT) {
             self.remove_closed(driver);
             self.limit = 2 * self.threads.len();
@@ -89,7 +90,8 @@ mod tests {
     #[derive(Debug, Default)]
     struct Numbering(AtomicU64);
 
-    // SAFETY: `Driver` requires that the descriptors are events of the kernel: this one opens none.
+    // SAFETY: `Driver` requires that the descriptors that `open_event` returns are events of the kernel. This driver has
+    // the trait's `open_event`, which returns an error and no descriptor.
     unsafe impl Driver for Numbering {
         fn call(&self, _: Call<'_>) -> Result<(), Errno> {
             Err(Errno::ENOTTY)

@@ -32,7 +32,7 @@ use super::target::Tid;
 /// The queue of received calls.
 pub(super) struct CallQueue {
     queue: mpsc::Receiver<Result<Request, Errno>>,
-    /// Holds a byte for each queued call.
+    /// The socket from which a byte is read for each queued call.
     bell: UnixStream,
     /// Number of calls that a signal has ended before they were received.
     ///

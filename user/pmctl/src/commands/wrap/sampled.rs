@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sampled events of the driver's and of the kernel's in one thread. `perf record` lets all events of a CPU write to one ring,
-//! which these two can't: `PERF_EVENT_IOC_SET_OUTPUT` fails with EBADF.
+//! Notes threads that sample events of the driver's and of the kernel's. `perf record` lets all events of a CPU write to one
+//! ring, but events of the driver's and of the kernel's can't share one: `PERF_EVENT_IOC_SET_OUTPUT` fails with EBADF.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ pub(super) enum Sampler {
     Kernel,
 }
 
-/// The first sampled event of each kind that each thread has opened.
+/// The first sampled event of the driver's and of the kernel's that each thread has opened.
 #[derive(Debug, Default)]
 pub(super) struct SampledEvents {
     /// The names of the driver's and of the kernel's event, by thread.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The thread whose call is answered: its memory, its descriptors, its rights.
 //!
-//! All of it is looked up by TID. Call [`Listener::is_waiting`](super::listener::Listener::is_waiting) afterwards: if the
+//! All of these are looked up by TID. Call [`Listener::is_waiting`](super::listener::Listener::is_waiting) afterwards: if the
 //! thread still waits, the TID was its own all the time.
 
 use std::fs;
@@ -160,6 +160,7 @@ impl Tid {
         processes.any(|process| process == own)
     }
 
+    /// Returns whether the thread has `CAP_PERFMON` or `CAP_SYS_ADMIN` in the initial user namespace.
     fn may_count_all(self) -> bool {
         /// The number of the initial user namespace, `PROC_USER_INIT_INO`: the kernel asks for capabilities in it.
         const INITIAL_USER_NAMESPACE: &str = "user:[4026531837]";
@@ -170,6 +171,7 @@ impl Tid {
                 .is_some_and(|status| has_perfmon_capability(&status))
     }
 
+    /// Returns the content of /proc/PID/status.
     fn status(self) -> Option<String> {
         read_lossy(self.folder().join("status")).ok()
     }
