@@ -125,7 +125,7 @@ impl Containers {
         self.counted.len()
     }
 
-    /// Returns the names of the cgroups that are counted, as far as counters are free.
+    /// Returns the names of the counted cgroups. Some of their events may wait for a free counter.
     pub(crate) fn labels(&self) -> impl Iterator<Item = &Labels> {
         self.counted.values().map(|container| &container.labels)
     }
@@ -140,7 +140,7 @@ impl Containers {
         self.left_out
     }
 
-    /// Returns the number of counts that are missing: events of cgroups that are not open.
+    /// Returns the number of missing counts: the events that are not open, over all cgroups.
     pub(super) fn missing_count(&self) -> usize {
         let containers = self.counted.values();
         containers
@@ -148,7 +148,7 @@ impl Containers {
             .sum()
     }
 
-    /// Returns why an event is missing, if that is known.
+    /// Returns the reason why the first missing event is not counted, if it is known.
     pub(crate) fn first_uncounted_reason(&self) -> Option<UncountedReason> {
         let mut containers = self.counted.values();
         containers.find_map(|container| container.open_events.first_uncounted_reason())
@@ -188,15 +188,15 @@ impl Containers {
         Ok(values.into_iter().map(count).collect())
     }
 
-    /// Searches the cgroups, drops removed ones, and opens the events of new ones. Returns the error because of which some
-    /// were left out.
+    /// Searches the cgroups, drops removed ones, and opens the events of new ones. Returns the last error that made a cgroup
+    /// be left out.
     fn refresh(&mut self) -> Result<Option<Error>> {
         let mount = &self.mount;
         let FoundCgroups {
             mut cgroups,
             is_incomplete,
         } = search(mount, &self.patterns, SEARCH_LIMIT).inspect_err(|_| {
-            // Removed cgroups have descriptors, which a search may lack.
+            // Removed cgroups still have descriptors, and the search may have failed for lack of descriptors.
             self.counted
                 .retain(|_, container| container.found_cgroup.still_exists(mount));
         })?;
@@ -219,8 +219,8 @@ impl Containers {
         let mut is_full = false;
         self.left_out = 0;
         cgroups.retain(|cgroup| !self.counted.contains_key(&cgroup.name));
-        // Users may make any number of cgroups within theirs. The sort is stable: cgroups of one level are in the order of
-        // their names.
+        // Cgroups of higher levels come first, since users may make any number of cgroups within theirs. The sort is stable,
+        // so cgroups of one level stay in the order of their names.
         cgroups.sort_by_key(FoundCgroup::levels);
         for found_cgroup in cgroups {
             if self.counted.len() >= self.limit.max_count || is_full {
@@ -301,7 +301,8 @@ impl Containers {
     }
 }
 
-/// Opens [`RESERVED_DESCRIPTORS`], or as many as are left. While they are open, events can't take the last ones.
+/// Opens [`RESERVED_DESCRIPTORS`] descriptors, or as many as the limit allows. While they are open, events can't take the
+/// last descriptors.
 fn reserve_descriptors() -> Vec<OwnedFd> {
     let descriptors = (0..RESERVED_DESCRIPTORS).map(|_| io::stderr().as_fd().try_clone_to_owned());
     descriptors.map_while(Result::ok).collect()

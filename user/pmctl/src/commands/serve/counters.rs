@@ -39,8 +39,8 @@ pub(super) struct CpuCount {
 }
 
 impl Counters {
-    /// Opens the events on each CPU. Calls `on_left_out` once for each event and [`UncountedReason`], with the CPUs that don't count it,
-    /// and the error on the first of them. It is not called for offline CPUs.
+    /// Opens the events on each CPU. Calls `on_left_out` once for each event and [`UncountedReason`], with the CPUs that
+    /// don't count the event, and the error on the first of them. Does not call it for offline CPUs.
     ///
     /// # Errors
     /// No event can be counted on any CPU, or this user may not count.
@@ -108,7 +108,7 @@ impl Counters {
         Cpus::new(cpus.map(|cpu| cpu.number).collect())
     }
 
-    /// Returns the number of counts that are missing: events of CPUs that are not open.
+    /// Returns the number of missing counts: the events that are not open, over all CPUs.
     pub(super) fn missing_count(&self) -> usize {
         self.cpus
             .iter()

@@ -112,7 +112,7 @@ fn open_counters(device: &Device, events: Vec<EventSpec>, cpus: &Cpus) -> Result
     Ok(counters)
 }
 
-/// Opens the counters of the cgroups of --cgroups, if there is the option, and reports their number.
+/// Opens the counters of the cgroups of --cgroups, and reports their number; `None` without the option.
 fn open_containers(
     args: &Serve,
     device: Device,
@@ -146,7 +146,7 @@ fn cgroup_choice(args: &Serve) -> Result<(Vec<Pattern>, CgroupLimit), Usage> {
     Ok((patterns.concat(), limit))
 }
 
-/// Returns the events that are counted with their CPUs, in words. Events on the same CPUs are grouped.
+/// Returns a text with the counted events and their CPUs. Events on the same CPUs are grouped.
 fn counted_events(counters: &Counters) -> String {
     let mut groups: Vec<(Cpus, Vec<&str>)> = Vec::new();
     for (index, event) in counters.events().iter().enumerate() {

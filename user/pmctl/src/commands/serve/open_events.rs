@@ -30,7 +30,7 @@ impl UncountedReason {
         }
     }
 
-    /// Returns whether the reason stays: another attempt to open the event is of no use.
+    /// Returns whether the reason stays, so that another attempt to open the event is of no use.
     const fn is_permanent(self) -> bool {
         matches!(self, Self::Event | Self::Part)
     }
@@ -50,7 +50,7 @@ struct OpenGroup {
 }
 
 impl OpenEvents {
-    /// Creates the state without any open event. Events that the CPU does not have will never be tried.
+    /// Creates the state without any open event. Events that the CPU does not have are never opened.
     pub(super) fn none(events: &[EventSpec]) -> Self {
         let absence = |event: &EventSpec| event.is_absent().then_some(UncountedReason::Event);
         Self {
@@ -69,7 +69,7 @@ impl OpenEvents {
         self.uncounted_reasons[event]
     }
 
-    /// Returns the first of the reasons.
+    /// Returns the reason of the first event that has one.
     pub(super) fn first_uncounted_reason(&self) -> Option<UncountedReason> {
         self.uncounted_reasons.iter().find_map(|reason| *reason)
     }
@@ -142,8 +142,8 @@ impl OpenEvents {
     }
 
     /// Calls `on_count` with the index and the count of each open event. Closes the groups whose counts were lost, and
-    /// returns the number of these groups. Closes also those that have not counted all tasks, as tasks of a cgroup may run
-    /// on another kind of core: a part of the count would be taken for the whole.
+    /// returns their number. Closes also the groups that have not counted all the time, since tasks of a cgroup ran on
+    /// another kind of core: a part of the count would be taken for the whole.
     ///
     /// # Errors
     /// Reading a group fails.

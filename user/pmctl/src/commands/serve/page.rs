@@ -11,7 +11,7 @@ use super::request::Limits;
 use crate::events::cpus::Cpus;
 use crate::system::text::count;
 
-/// The reasons that the page shows, each with the words for "uncounted" and for itself.
+/// The reasons that the page shows, each with the words that say that the event is not counted, and why.
 const UNCOUNTED_REASONS: [(UncountedReason, &str, &str); 2] = [
     (
         UncountedReason::Counter,

@@ -85,7 +85,7 @@ pub(super) async fn make_profile(
     };
     let limit = Duration::from_secs(request.seconds.into()) + LOOKUP_TIMEOUT;
     let (mut recorder, mut exporter) = start(request, cpus).map_err(io_refusal)?;
-    // Read beside the profile, so that no command waits for room in its pipe.
+    // The messages are read at the same time as the profile, so that no command waits because its pipe is full.
     let [recorder_errors, exporter_errors] = [recorder.stderr.take(), exporter.stderr.take()]
         .map(|from| tokio::spawn(read_errors(from)));
     let output = exporter.stdout.take();
@@ -186,12 +186,12 @@ async fn read_errors(from: Option<ChildStderr>) -> io::Result<Vec<u8>> {
         return Ok(Vec::new());
     };
     let bytes = read_up_to(Some(&mut from), MAX_ERROR_BYTES).await?;
-    // Reads the rest, too, since a command waits for room in its pipe.
+    // Reads the rest, too: a command whose pipe is full would wait.
     tokio::io::copy(&mut from, &mut tokio::io::sink()).await?;
     Ok(bytes)
 }
 
-/// Returns the text that a command has written to standard error, without its name.
+/// Returns the text that a command has written to standard error, without the name `pmctl` in front.
 fn message_text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.trim().trim_start_matches("pmctl: ").to_owned()

@@ -17,7 +17,7 @@ pub(super) enum ServedPage {
     Health,
 }
 
-/// The header in which browsers say from which site's page a request comes.
+/// The header in which browsers tell whether a page of the same site, of another one, or the user has made a request.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The pages by path.

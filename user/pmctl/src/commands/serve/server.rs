@@ -58,7 +58,7 @@ const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) struct Server {
     pub(super) listen: SocketAddr,
     pub(super) counters: RefCell<Counters>,
-    /// Counters of cgroups, if some are asked for.
+    /// Counters of the cgroups of --cgroups.
     pub(super) containers: RefCell<Option<Containers>>,
     pub(super) cpus: Option<Cpus>,
     pub(super) limits: Limits,
@@ -114,13 +114,15 @@ impl ConnectionState {
         loop {
             let end = poll_fn(|context| {
                 let has_ended = connection.as_mut().poll(context).is_ready();
-                // hyper does not notice that the client has closed, if the client had sent more than the request.
+                // hyper does not notice that the client has closed the connection, if the client had sent more than the
+                // request.
                 if has_ended || (self.is_busy.get() && closed.as_mut().poll(context).is_ready()) {
                     return Poll::Ready(());
                 }
                 Poll::Pending
             });
-            // A deadline that is set during this wait can't be earlier than this time.
+            // A deadline that is set during this wait is at least CLIENT_TIMEOUT away, and so not before the end of this
+            // wait.
             let next = self.deadline.get().min(Instant::now() + CLIENT_TIMEOUT);
             if timeout_at(next, end).await.is_ok() {
                 return false;
@@ -139,6 +141,7 @@ struct WatchedStream {
 }
 
 impl WatchedStream {
+    /// Notes whether the client takes the answer, and returns the result of the write.
     fn note_write<T>(&self, result: Poll<T>) -> Poll<T> {
         self.state.is_answer_pending.set(result.is_pending());
         result
@@ -298,7 +301,7 @@ impl Server {
                 Ok::<_, Infallible>(answer)
             }
         });
-        // There may be no free descriptor.
+        // Without a free descriptor, the connection is closed.
         let Ok(socket) = duplicate_socket(&stream) else {
             return;
         };
@@ -449,7 +452,7 @@ impl<'a> ProfileInProgress<'a> {
         let end = Instant::now() + Duration::from_secs(request.seconds.into());
         server.profile.set(Some(end));
         state.is_busy.set(true);
-        // Making the profile has a timeout of its own, which is earlier.
+        // Making the profile has a timeout of its own, which ends before this deadline.
         state.deadline.set(end + 4 * CLIENT_TIMEOUT);
         Self {
             server,

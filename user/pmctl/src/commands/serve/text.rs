@@ -11,8 +11,8 @@ pub(super) enum TextFormat {
 }
 
 impl TextFormat {
-    /// Returns the format that an `Accept` header asks for. It is Prometheus' own, unless the header names `OpenMetrics` with
-    /// at least the same quality.
+    /// Returns the format that an `Accept` header asks for: `OpenMetrics` if the header names it with at least the quality of
+    /// plain text, otherwise Prometheus' own.
     pub(super) fn accepted(header: Option<&str>) -> Self {
         let quality_of = |content_type: &str| {
             let ranges = header.unwrap_or_default().split(',');
@@ -50,7 +50,7 @@ pub(super) enum MetricKind {
 }
 
 impl MetricKind {
-    /// Returns the suffix of the names of samples.
+    /// Returns the suffix of the names of the metric's samples.
     const fn suffix(self) -> &'static str {
         match self {
             Self::Counter => "_total",

@@ -16,7 +16,7 @@ use crate::system::exit::Usage;
 const CALLER_VARIABLES: [&str; 4] = ["HOME", "NO_COLOR", "PATH", "USER"];
 /// Variables that have the caller's values if a stream is a terminal.
 const CALLER_TERMINAL_VARIABLES: [&str; 2] = ["COLORTERM", "TERM"];
-/// Variables with fixed values. Without PYTHONHASHSEED, Python's hashes are random, and so are its counts.
+/// Variables with fixed values. Without PYTHONHASHSEED, Python's hashes are random, and counts of Python programs vary.
 const FIXED_VARIABLES: [(&str, &str); 2] = [("LANG", "C.UTF-8"), ("PYTHONHASHSEED", "0")];
 
 /// Returns the variables of a command, sorted by name.

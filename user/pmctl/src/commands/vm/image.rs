@@ -22,7 +22,8 @@ pub(super) struct Image {
 const INSTALLED_IMAGE: &str = "/usr/lib/perfmon-vm";
 
 impl Image {
-    /// Finds the virtual machine: in `chosen`, in `PERFMON_VM`, beside pmctl, or in [`INSTALLED_IMAGE`].
+    /// Finds the virtual machine: in the directory `chosen`, in the directory of the variable `PERFMON_VM`, beside pmctl, or
+    /// in [`INSTALLED_IMAGE`].
     pub(super) fn find(chosen: Option<&Path>) -> Result<Self> {
         let variable = env::var_os("PERFMON_VM")
             .filter(|value| !value.is_empty())

@@ -84,7 +84,7 @@ pub(crate) fn vm(args: &Vm) -> Result<u8> {
         outcome = relay.run(&first, StartWatch::new(qemu.id(), false));
     }
     let has_lost_output = relay.has_lost_output();
-    // Restores the caller's terminal before messages are written.
+    // Dropping the relay restores the caller's terminal, before messages are written.
     drop(relay);
     match outcome? {
         RunOutcome::Ended(ended) => {
@@ -139,7 +139,7 @@ fn requested_command(args: &Vm) -> Result<Option<Command>> {
     }
 }
 
-/// Refuses commands that do nothing useful in the virtual machine.
+/// Refuses commands that are of no use in the virtual machine.
 fn refuse_useless(command: Command) -> Result<Command> {
     let refusal = match &command {
         Command::Vm(_) => {
@@ -175,7 +175,7 @@ fn refuse_useless(command: Command) -> Result<Command> {
     Err(Usage(refusal.to_owned()).into())
 }
 
-/// Returns the command and its environment, for the guest.
+/// Returns the task for the guest: the command with its user, environment and terminal.
 fn guest_task(
     args: &Vm,
     relay: &HostRelay,
@@ -211,7 +211,7 @@ fn guest_task(
     })
 }
 
-/// The commands with an option for an emulated machine.
+/// The commands of pmctl that have the option --emulated.
 const COMMANDS_WITH_EMULATED: [&str; 2] = ["bench", "record"];
 
 /// Returns the words of the command in the guest.
@@ -228,7 +228,7 @@ fn guest_words(args: &Vm) -> Vec<OsString> {
 /// of the host's files, so that make(1) treats the files that the command writes as newer.
 const GUEST_START_TIME: Duration = Duration::from_secs(2_114_380_800);
 
-/// Prints advice if the command lacked memory, network or instructions.
+/// Prints advice if the command lacked memory, room for files, a network or instructions.
 fn print_advice(args: &Vm, ended: GuestEnd) {
     /// The exit code of a command that was killed by SIGILL.
     const SIGILL_EXIT_CODE: u8 = 128 + Signal::SIGILL as u8;

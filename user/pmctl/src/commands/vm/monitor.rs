@@ -17,7 +17,7 @@ use crate::system::signals::{BlockedSignals, Event};
 /// Error of a connection that QEMU has closed.
 const QEMU_ENDED: &str = "QEMU has ended";
 
-/// Error of a wait for the monitor that a signal has ended: it asks pmctl to end.
+/// Error of a wait for the monitor that was ended by this signal, which asks pmctl to end.
 #[derive(Debug)]
 pub(super) struct EndedBy(pub(super) Signal);
 
@@ -29,8 +29,8 @@ impl Display for EndedBy {
 
 impl std::error::Error for EndedBy {}
 
-/// A connection to a monitor. QEMU may take any time to answer, so its functions return the error [`EndedBy`] if one of
-/// the signals comes meanwhile.
+/// A connection to a monitor. QEMU may take any time to answer, so the functions of this type return the error [`EndedBy`]
+/// if one of the signals comes meanwhile.
 pub(super) struct Monitor<'a> {
     socket: BufReader<UnixStream>,
     signals: &'a BlockedSignals,
@@ -65,7 +65,7 @@ impl<'a> Monitor<'a> {
         }
     }
 
-    /// Reads a line.
+    /// Waits for a line of JSON, and returns its value.
     fn read_line(&mut self) -> Result<Value> {
         if self.socket.buffer().is_empty() {
             self.wait()?;
@@ -95,7 +95,7 @@ impl<'a> Monitor<'a> {
         }
     }
 
-    /// Saves the machine's state to a file, without its memory, which is in a file already.
+    /// Stops the machine, and saves its state to a file. Its memory is in another file already.
     pub(super) fn save(&mut self, uri: &str) -> Result<()> {
         self.exclude_memory()?;
         self.execute("stop", &json!({}))?;
@@ -125,7 +125,7 @@ impl<'a> Monitor<'a> {
         }
     }
 
-    /// Excludes the memory from the states that are saved and restored.
+    /// Excludes the machine's memory from the state that is saved or restored.
     fn exclude_memory(&mut self) -> Result<()> {
         let capability = json!({ "capability": "x-ignore-shared", "state": true });
         self.execute(

@@ -42,13 +42,13 @@ pub(super) fn share_mount_tag(index: usize) -> String {
 pub(super) const KERNEL_COMMAND_LINE: &str = "console=ttyS0 quiet panic=-1 oops=panic nmi_watchdog=0 no_timer_check tsc=reliable random.trust_cpu=on \
                       kunit.enable=0 mitigations=off init_on_alloc=0 rdinit=/init -- vm-guest";
 
-/// The machine, without devices that the kernel would wait for, and that are not used.
+/// The type of the machine, without unused devices that the kernel would wait for.
 pub(super) const MACHINE: &str = "q35,sata=off,smbus=off,vmport=off,i8042=off";
 
 /// Options of the guest's clock: it starts at a fixed time, and runs by the virtual time of the machine.
 const RTC_OPTIONS: &str = "base=2037-01-01T00:00:00,clock=vm";
 
-/// Lines of QEMU's messages and of the kernel's log that are shown when the machine fails.
+/// Number of lines of QEMU's messages and the kernel's log that are shown when the machine fails.
 const LAST_LINES: usize = 30;
 
 /// Configuration of a machine.
@@ -65,7 +65,7 @@ pub(super) enum Memory<'a> {
     New,
     /// In a file in this directory. The machine boots, and can be saved.
     Shared(&'a Path),
-    /// Mapped privately from the file in this directory. The machine waits for the rest of its state.
+    /// Mapped privately from the file in this directory. The machine waits until the rest of its state is restored.
     Saved(&'a Path),
 }
 
@@ -204,7 +204,7 @@ fn qemu_arguments(
         ),
         ("-chardev", format!("socket,id=monitor,fd={monitor}")),
         ("-mon", "chardev=monitor,mode=control".to_owned()),
-        // The machine is stopped while it is saved. Without this, a restored one would be stopped, too.
+        // The machine is stopped while it is saved. Without this option, a restored machine would be stopped, too.
         ("-global", "migration.store-global-state=off".to_owned()),
     ];
     for (option, value) in text {
@@ -279,8 +279,8 @@ fn inherited_socket() -> Result<(UnixStream, OwnedFd)> {
     Ok((own, inherited))
 }
 
-/// Returns QEMU's name of a CPU model with its options. Format 14 of precise samples exists only there: it merges the samples
-/// of an instruction.
+/// Returns QEMU's name of a CPU model with its options. PEBS format 14 exists only in this QEMU: it merges the samples of an
+/// instruction.
 pub(super) fn qemu_cpu_name(cpu: VmCpu) -> &'static str {
     match cpu {
         VmCpu::Intel => "Skylake-Client,pmu=on,pmu-pebs=14,tcg-pcid=on",

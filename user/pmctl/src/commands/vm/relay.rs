@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host's main loop: relays bytes between the caller's streams and the guest, and signals to the command.
+//! The host's main loop: relays bytes between the caller's streams and the guest, and relays signals to the command.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -21,7 +21,7 @@ use super::wire::{CHUNK_SIZE, Channel, Message, Stream};
 use crate::system::signals::{BlockedSignals, Event};
 use crate::system::stdio::complain;
 
-/// Bytes that can be written to a pipe without blocking when poll(2) reports it as writable (POSIX).
+/// Number of bytes that can be written to a pipe without blocking when poll(2) reports the pipe as writable (POSIX).
 const PIPE_BUF: usize = 4096;
 
 /// A stream of the caller that receives output of the guest.
@@ -151,8 +151,8 @@ impl HostRelay {
         !self.has_started && matches!(outcome, Ok(RunOutcome::Failed(_) | RunOutcome::Dead))
     }
 
-    /// Sends a first message, and relays everything until the command ends. Fails if `watch` finds that the machine is
-    /// broken before it has sent a message.
+    /// Sends a first message, and relays everything until the command ends. The outcome is [`RunOutcome::Failed`] if `watch`
+    /// finds that the machine is broken before it has sent a message.
     pub(super) fn run(&mut self, first: &Message, watch: StartWatch) -> Result<RunOutcome> {
         self.watch = Some(watch);
         let send_result = self.channel.send(first);
@@ -271,7 +271,7 @@ impl HostRelay {
         }
     }
 
-    /// Reads available bytes of standard input, and sends them to the guest.
+    /// Reads the available bytes of standard input, and sends them to the guest.
     fn read_input(&mut self) -> Result<()> {
         let mut bytes = vec![0; CHUNK_SIZE];
         // `std::io::Stdin` would read more than is sent.
@@ -342,8 +342,9 @@ impl HostRelay {
     }
 }
 
-/// Appends output of the guest to the bytes that are to be written to a stream. The guest's own messages are for standard
-/// error, which may be the terminal. Their lines end with `\r\n` if it is in raw mode.
+/// Appends output of the guest to the bytes that are to be written to a stream. Without a pipe for the stream, as for the
+/// guest's messages if standard error is the terminal, the output goes to the terminal. Its lines end with `\r\n` there if
+/// the terminal is in raw mode.
 fn queue_output(outputs: &mut [CallerStream], (stream, bytes): (Stream, Vec<u8>), is_raw: bool) {
     let has_stream = outputs.iter().any(|output| output.stream == stream);
     let (stream, bytes) = match (has_stream, is_raw) {

@@ -19,8 +19,8 @@ use crate::system::whole_file::WholeFile;
 #[derive(Debug, PartialEq, Eq)]
 struct WantedFile {
     path: PathBuf,
-    /// The file is named by --out, so it is an error if it is missing. For other files, pmctl in the guest has reported
-    /// the error.
+    /// The file is named by --out, so that a missing file is an error. If another file is missing, pmctl in the guest has
+    /// reported the error.
     is_named: bool,
     /// An existing file on the host is renamed to `.old`.
     is_recording: bool,
@@ -52,7 +52,7 @@ impl ResultFiles {
         names.map(PathBuf::into_os_string).collect()
     }
 
-    /// Creates the next file, or reports why it is missing.
+    /// Creates a file whose content the guest sends next, or reports why the file is missing.
     pub(super) fn begin_file(&mut self, guest_file: &GuestFile) {
         let Some(wanted) = self.wanted.get(guest_file.index) else {
             return;
@@ -127,7 +127,7 @@ fn files_of(command: &Command) -> Vec<WantedFile> {
         .collect()
 }
 
-/// Returns the command's own files and those of --out, each file once.
+/// Returns the files that pmctl's command writes and those of --out, each file once.
 fn wanted_files(named: &[PathBuf], own: Vec<WantedFile>) -> Vec<WantedFile> {
     let mut files = own;
     for path in named {

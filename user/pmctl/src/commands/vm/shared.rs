@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directories that `--write` names, in which the command changes the host's files.
+//! Directories that `--write` names, in which the command can change the host's files.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use crate::system::exit::Usage;
 
-/// The greatest number of directories: each needs a device of the machine.
+/// The largest number of directories: each needs a device of the machine.
 const MAX_FOLDERS: usize = 16;
 
-/// Directories in which the guest has file systems of its own.
+/// Mount points of the guest's own file systems, which can't be shared.
 const GUEST_FILE_SYSTEMS: [&str; 3] = ["/dev", "/proc", "/sys"];
 
 /// The directories, without symbolic links in their paths. Parents come before directories inside of them.

@@ -84,7 +84,7 @@ pub(super) fn boot_instead(
     Qemu::start(machine, &Memory::New)
 }
 
-/// Removes a damaged snapshot.
+/// Removes a snapshot that can't be used.
 fn remove_snapshot(directory: &Path) {
     let _ = fs::remove_dir_all(directory);
 }
@@ -254,12 +254,12 @@ fn snapshot_name(machine: &VirtualMachine<'_>) -> Result<String> {
     Ok(format!("{:016x}", hasher.finish()))
 }
 
-/// Removes all snapshots except those used last, and incomplete ones of interrupted runs.
+/// Removes all snapshots except the last used ones, and the incomplete snapshots of runs that were interrupted.
 fn remove_old_snapshots(cache: &Path) {
     let entries = fs::read_dir(cache).into_iter().flatten().flatten();
     let entries = entries.filter(|entry| match entry.path().extension() {
         None => true,
-        // An incomplete snapshot, which is removed if the process that made it has ended.
+        // An incomplete snapshot is removed if it is not locked, which means that the process that made it has ended.
         Some(_) => {
             if lock(&entry.path()).is_some() {
                 let _ = fs::remove_dir_all(entry.path());
@@ -290,7 +290,7 @@ mod tests {
         assert_ne!(running.path, ended.path);
         let ended_path = ended.path.clone();
         drop(ended);
-        // The PID of a program that runs here.
+        // PID 1 runs here, too, but an unlocked snapshot with its number is of a program of another PID namespace.
         let of_other_namespace = directory.with_extension("1");
         fs::create_dir(&of_other_namespace).expect("it can be made");
         remove_old_snapshots(&cache.path().join("perfmon-vm"));

@@ -11,8 +11,8 @@ use nix::poll::PollTimeout;
 
 use crate::system::stdio::complain;
 
-/// CPU time after which a machine that was restored from a snapshot must have sent its first message. It usually takes
-/// some hundredths of this time.
+/// CPU time within which a machine that was restored from a snapshot must send its first message. It usually takes some
+/// hundredths of this time.
 const CPU_LIMIT: Duration = Duration::from_secs(10);
 
 /// Time without work after which a restored machine is taken for broken: its kernel hangs with interrupts off, or waits
@@ -39,12 +39,14 @@ struct Work {
 /// Watches QEMU from its start to its first message.
 pub(super) struct StartWatch {
     process: u32,
-    /// A machine that boots has no limits: it has no other way to start.
+    /// The limits apply. A machine that boots has no limits, since there is no other way to start it.
     has_limits: bool,
     start: Instant,
     last_look: Instant,
     last_work: Work,
+    /// Time without work until the last look.
     idle: Duration,
+    /// The user was told that the start takes long.
     has_complained: bool,
 }
 
@@ -70,8 +72,8 @@ impl StartWatch {
         PollTimeout::try_from(time_left.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
     }
 
-    /// Looks at QEMU, if it is time to, and returns whether its machine is broken. Tells the user once if the start takes
-    /// long.
+    /// Looks at QEMU if [`INTERVAL`] has passed, and returns whether its machine is broken. Tells the user once that the
+    /// start takes long.
     pub(super) fn look_whether_broken(&mut self) -> bool {
         let now = Instant::now();
         if now < self.last_look + INTERVAL {
@@ -111,17 +113,18 @@ fn reason(elapsed: Duration, work: Work) -> &'static str {
 /// Returns for how long QEMU has been idle, after an interval in which its work grew from `before` to `after`.
 fn idle_time(idle: Duration, interval: Duration, before: Work, after: Work) -> Duration {
     let busy = (after.ran + after.waited).saturating_sub(before.ran + before.waited);
-    // Without any time, the kernel does not count it. A halted machine still gets ticks of its clock.
+    // If all times are 0, the kernel does not measure them. A halted machine still works for the ticks of its clock, so QEMU
+    // is idle if it is busy for a tenth of the interval or less.
     let is_unknown = after.ran + after.waited == Duration::ZERO;
     if is_unknown || after.reads_disk || busy > interval / 10 {
         Duration::ZERO
     } else {
-        // A longer interval is one in which pmctl and QEMU were stopped, as by Ctrl-Z.
+        // In a longer interval pmctl and QEMU were stopped, for example by Ctrl-Z.
         idle + interval.min(2 * INTERVAL)
     }
 }
 
-/// Returns the work of all threads of a process; none if they can't be read.
+/// Returns the work of all threads of a process. What can't be read counts as no work.
 fn work_of(process: u32) -> Work {
     let mut work = Work::default();
     let threads = fs::read_dir(format!("/proc/{process}/task"));

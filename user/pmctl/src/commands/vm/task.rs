@@ -19,6 +19,7 @@ pub(super) struct Size {
 /// A command, with the user, environment and terminal that it runs with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct GuestTask {
+    /// The words of the command line.
     pub(super) words: Vec<OsString>,
     /// The words are a command of pmctl, without the word `pmctl`.
     pub(super) is_pmctl: bool,
@@ -36,8 +37,9 @@ pub(super) struct GuestTask {
     pub(super) randomize_addresses: bool,
     /// For standard input, output and error: the stream is a terminal.
     pub(super) is_terminal: [bool; 3],
-    /// The caller's terminal is raw: the guest gets each key as it is typed, and output to the terminal is not changed.
+    /// The caller's terminal is in raw mode: the guest gets each key as it is typed, and output is not changed.
     pub(super) has_keys: bool,
+    /// The size of the caller's terminal, if it is known.
     pub(super) size: Option<Size>,
     /// Files to send to the host after the command has ended, relative to `directory`.
     pub(super) files: Vec<OsString>,

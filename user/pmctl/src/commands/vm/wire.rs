@@ -12,12 +12,12 @@ use serde::de::DeserializeOwned;
 
 use super::task::{GuestEnd, GuestFile, GuestTask, Size};
 
-/// The greatest size of a payload in bytes. The bytes of arguments and variables, which need not be UTF-8, are numbers in it,
-/// with up to 4 characters each.
+/// The largest size of a payload in bytes. Arguments and variables, which need not be UTF-8, are encoded as numbers of up to
+/// 4 characters for each byte.
 const MAX_MESSAGE_LENGTH: usize = 1 << 24;
-/// The number of bytes of a stream that are read or sent at once.
+/// The largest number of bytes of a stream that are read or sent at once.
 pub(super) const CHUNK_SIZE: usize = 1 << 16;
-/// The size of kind and length in bytes.
+/// The size of a message's kind and length in bytes.
 const HEADER_SIZE: usize = 5;
 /// The kind of [`Message::Data`].
 const DATA: u8 = b'D';
@@ -35,6 +35,7 @@ pub(super) enum Stream {
     File,
 }
 
+/// All streams. In messages, a stream is its index here.
 const STREAMS: [Stream; 5] = [
     Stream::Input,
     Stream::Output,

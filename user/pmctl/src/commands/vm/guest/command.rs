@@ -110,7 +110,7 @@ fn connect_streams(
     Ok((input, outputs))
 }
 
-/// Returns the command, whose streams are to be set by the caller.
+/// Returns the command without its streams, which the caller has to set.
 fn prepare_command(task: &GuestTask) -> Command {
     let pmctl = Path::new(TOOLS_DIRECTORY).join("pmctl");
     let (program, words) = match task.words.split_first() {

@@ -14,7 +14,7 @@ use super::super::wire::{CHUNK_SIZE, Channel, Message, Stream};
 use super::relay;
 use crate::system::text::error_text;
 
-/// Facts of a file, one of which differs after the file was written to or replaced.
+/// Facts of a file. At least one of them changes when the file is written or replaced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChangeStamp {
     device: u64,
@@ -41,7 +41,8 @@ pub(super) fn stamps(task: &GuestTask) -> Vec<Option<ChangeStamp>> {
         .collect()
 }
 
-/// Sends the files that have changed since `before`.
+/// Sends the files of the task that the command has changed since the stamps `before` were taken. For each other file,
+/// sends the reason why it is missing.
 pub(super) fn send_changed(
     channel: &mut Channel<File>,
     task: &GuestTask,
@@ -92,6 +93,7 @@ fn open_changed(
     Ok((GuestContent::Follows(facts.mode()), Some(file)))
 }
 
+/// Returns the path of a file of the task.
 fn path(task: &GuestTask, name: &OsString) -> PathBuf {
     Path::new(&task.directory).join(name)
 }

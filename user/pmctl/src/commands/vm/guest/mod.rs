@@ -47,7 +47,7 @@ pub(crate) fn guest() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Sets up the system, and runs the host's command; an error in that is sent to the host.
+/// Sets up the system, and runs the host's command. Sends an error of the command to the host.
 fn boot() -> Result<()> {
     system::set_up()?;
     module::load()?;
@@ -140,7 +140,7 @@ fn open_port() -> Result<Channel<File>> {
         )];
         poll(&mut poll_fds, PollTimeout::ZERO).context("can't wait for the host")?;
         match poll_fds[0].revents() {
-            // The kernel has not processed yet that the host has connected.
+            // The kernel has not noticed yet that the host has connected.
             Some(events) if events.contains(PollFlags::POLLHUP) => {
                 thread::sleep(Duration::from_millis(1));
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Loads the module in the guest, with access for all users, and drivers that the guest's kernel has not built in.
+//! Loads perfmon's module in the guest, with access for all users, and the drivers that the guest's kernel has not built in.
 
 use std::ffi::CStr;
 use std::fs::{self, File, Permissions};
@@ -9,10 +9,10 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use nix::kmod::{ModuleInitFlags, finit_module};
 
-/// Path of the module in the initial RAM disk.
+/// Path of perfmon's module in the initial RAM disk.
 const MODULE: &str = "/perfmon.ko";
-/// Paths of the drivers for the host's files, each after those that it needs. A kernel that has them built in has no such
-/// files; Debian's kernel has them as modules.
+/// Paths of the drivers for the host's files, each after the drivers that it needs. Debian's kernel has them as modules; for
+/// a kernel that has them built in, there are no such files.
 const DRIVERS: [&str; 5] = [
     "/netfs.ko",
     "/9pnet.ko",
@@ -20,7 +20,7 @@ const DRIVERS: [&str; 5] = [
     "/9p.ko",
     "/overlay.ko",
 ];
-/// Parameters without limits for overflow interrupts, whose duration depends on the host.
+/// The module's parameters: they remove the limits for overflow interrupts, whose duration depends on the host.
 const PARAMETERS: &CStr = c"perf_event_max_sample_rate=0 perf_cpu_time_max_percent=0";
 
 /// Settings of the kernel. All users may count everything, since the machine belongs to the caller. Linux does not warn

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The guest's main loop: relays bytes between the command and the host, and signals to the command, until it ends.
+//! The guest's main loop: relays bytes between the command and the host, and signals to the command, until the command
+//! ends.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -214,7 +215,7 @@ impl GuestRelay<'_> {
         Ok(())
     }
 
-    /// Kills the processes that the command has left, and sends the rest of the output.
+    /// Kills the processes that still run after the command, and sends the rest of the output.
     fn finish(&mut self) -> Result<()> {
         // -1 means all processes except this one.
         let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
@@ -236,7 +237,7 @@ impl GuestRelay<'_> {
     }
 }
 
-/// Context of an error of the channel.
+/// The context of errors of the channel.
 const HOST_CLOSED: &str = "the host has closed the connection";
 
 /// Sends all messages that are queued.

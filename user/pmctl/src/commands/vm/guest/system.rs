@@ -51,16 +51,16 @@ const OVERLAY_MOUNT: &str = "/both";
 
 /// Options for the host's files: long messages, and a cache that assumes that no other program changes the files.
 const MOUNT_OPTIONS: &str = "trans=virtio,version=9p2000.L,msize=512000,cache=loose,access=any";
-/// Options for directories that both sides change. Without a cache, a write is on the host when it returns, and its errors
-/// are the host's. But files can't be mapped shared and writable.
+/// Options for directories that host and guest change. Without a cache, a write has reached the host when it returns, and
+/// fails with the host's error. But files can't be mapped shared and writable.
 const SHARED_MOUNT_OPTIONS: &str =
     "trans=virtio,version=9p2000.L,msize=512000,cache=none,access=any";
 const OVERLAY_OPTIONS: &str =
     "lowerdir=/lower,upperdir=/changes/upper,workdir=/changes/work,redirect_dir=on";
 
-/// Settings of the kernel's generations of pages (Documentation/admin-guide/mm/multigen_lru.rst): they are enabled, and
-/// processes are killed when pages that were used within the last second would have to be freed. Without this limit, a
-/// command that needs more memory than the machine has would read its own program again and again, and never end.
+/// Settings of the kernel's multi-generational LRU (Documentation/admin-guide/mm/multigen_lru.rst): it is enabled, and kills
+/// processes when pages that were used within the last second would have to be freed. Without this limit, a command that
+/// needs more memory than the machine has would read its own program again and again, and never end.
 const PAGE_GENERATIONS: [(&str, &str); 2] = [("enabled", "y"), ("min_ttl_ms", "1000")];
 
 /// Mounts the guest's own file systems, copies pmctl to its directory, limits the reclaim of pages, and enables the
