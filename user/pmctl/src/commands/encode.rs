@@ -44,19 +44,19 @@ fn encode_text(text: &str, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
         if let Some(kind) = kind {
             writeln!(output, "  cores     {}", kind.name())?;
         }
-        let pinned = |counter| event.pinned.is_none_or(|pinned| pinned == counter);
+        let is_usable = |counter| event.pinned.is_none_or(|pinned| pinned == counter);
         if event.general.is_some() && !matches!(event.pinned, Some(CounterId::Fixed(_))) {
-            let first = match event.pinned {
+            let first_counter = match event.pinned {
                 Some(counter @ CounterId::General(_)) => counter,
                 _ => CounterId::General(0),
             };
             let counters: Vec<String> = (0..pmu.general_counters())
                 .filter(|number| event.general_counters >> number & 1 != 0)
                 .map(CounterId::General)
-                .filter(|counter| pinned(*counter))
+                .filter(|counter| is_usable(*counter))
                 .map(decode::counter_name)
                 .collect();
-            let bits = event.select_on(first).bits();
+            let bits = event.select_on(first_counter).bits();
             writeln!(
                 output,
                 "  select    {bits:#010x}  {}",
@@ -68,7 +68,9 @@ fn encode_text(text: &str, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
                 }
                 _ => writeln!(output, "  raw       r{:x}", bits & !MODE_BITS)?,
             }
-            let extra = event.encoding.and_then(|it| spec::extra_register(it, pmu));
+            let extra = event
+                .encoding
+                .and_then(|encoding| spec::extra_register(encoding, pmu));
             if let Some(extra) = extra {
                 write_register(extra, output)?;
             }
@@ -82,7 +84,7 @@ fn encode_text(text: &str, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
         }
         if let Some(number) = event
             .fixed
-            .filter(|number| pinned(CounterId::Fixed(*number)))
+            .filter(|number| is_usable(CounterId::Fixed(*number)))
         {
             let counter = CounterId::Fixed(number);
             let bits = event.select_on(counter).bits();

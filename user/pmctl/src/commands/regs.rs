@@ -92,10 +92,10 @@ fn write_cpu(
         writeln!(output, "{}", line.trim_end())?;
         Ok(value)
     };
-    let plain = |_| String::new();
+    let no_description = |_| String::new();
     if let Some(global) = registers.global {
         row(names.control, global.control.number(), &enabled_counters)?;
-        row(names.status, global.status.number(), &plain)?;
+        row(names.status, global.status.number(), &no_description)?;
     }
     for number in 0..pmu.general_counters() {
         let select = registers.select_msr(number).number();
@@ -110,7 +110,7 @@ fn write_cpu(
         row(
             &format!("{}{number}", names.counter),
             registers.counter_msr(number).number(),
-            &plain,
+            &no_description,
         )?;
     }
     if pmu.fixed_bitmap() != 0 {
@@ -129,14 +129,14 @@ fn write_cpu(
     for number in pmu.fixed_counters() {
         if let Some(counter) = CounterId::fixed(number) {
             let name = format!("IA32_FIXED_CTR{number}");
-            row(&name, registers.read_msr(counter).number(), &plain)?;
+            row(&name, registers.read_msr(counter).number(), &no_description)?;
         }
     }
     for register in extra_registers_of(pmu.microarchitecture()) {
         let number = register.msr().number();
         // A virtual machine may lack this register.
         if msrs.read(number).is_ok() {
-            row(spec::register_name(number), number, &plain)?;
+            row(spec::register_name(number), number, &no_description)?;
         }
     }
     Ok(())

@@ -30,7 +30,7 @@ impl CheckedFacts<'_> {
     /// Returns whether a trial has counted. If so, the NMI watchdog holds no counter, even if it is on: that of a kernel
     /// with `CONFIG_HARDLOCKUP_DETECTOR_BUDDY` needs none.
     pub(super) fn can_count(&self) -> bool {
-        matches!(self.trials.counter, Trial::Succeeded(_)) || self.trials.event.is_counted()
+        matches!(self.trials.counter, Trial::Succeeded(_)) || self.trials.event.has_counted()
     }
 
     /// Returns whether the NMI watchdog is on while counting fails.
@@ -41,7 +41,7 @@ impl CheckedFacts<'_> {
 
     /// Returns a finding that prevents counting the whole system: a note if programs can be counted, otherwise a failure.
     pub(super) fn bad_for_system(&self, text: impl Into<String>) -> Finding {
-        if self.trials.event.is_counted() {
+        if self.trials.event.has_counted() {
             Finding::note(text)
         } else {
             Finding::bad(text)
@@ -56,7 +56,7 @@ impl CheckedFacts<'_> {
     }
 
     /// Returns whether the kernel has loaded a module.
-    pub(super) fn has_module(&self, module: &str) -> Result<bool, Finding> {
+    pub(super) fn is_module_loaded(&self, module: &str) -> Result<bool, Finding> {
         let modules = self.read_text("/proc/modules")?.unwrap_or_default();
         Ok(modules
             .lines()

@@ -21,7 +21,7 @@ fn is_before_7_3(release: &str) -> bool {
 }
 
 /// Returns whether modprobe(8) finds the module for a kernel.
-pub(super) fn has_module(machine: &Machine, release: &str) -> bool {
+pub(super) fn is_module_installed(machine: &Machine, release: &str) -> bool {
     let list = machine.text(&format!("/lib/modules/{release}/modules.dep"));
     list.ok().flatten().is_some_and(|list| {
         let files = list.lines().filter_map(|line| line.split(':').next());
@@ -31,7 +31,7 @@ pub(super) fn has_module(machine: &Machine, release: &str) -> bool {
 }
 
 /// Returns the releases of the installed kernels that are newer than this one, the oldest first.
-pub(super) fn newer_than(machine: &Machine, release: &str) -> Vec<String> {
+pub(super) fn releases_newer_than(machine: &Machine, release: &str) -> Vec<String> {
     let folders = fs::read_dir(machine.path("/lib/modules"));
     let mut newer: Vec<String> = folders
         .into_iter()
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn linux_7_3_is_told_from_7_2() {
+    fn linux_7_2_is_before_7_3() {
         assert!(is_before_7_3("7.2.12-amd64"));
         assert!(!is_before_7_3("7.3-rc1"));
         assert!(!is_before_7_3("7.3.4+deb13-amd64"));

@@ -44,7 +44,7 @@ pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
     for check in checks::ALL_CHECKS {
         let finding = (check.run)(&facts);
         problems += u64::from(finding.verdict == Verdict::Bad);
-        let mark = finding.verdict.label();
+        let label = finding.verdict.label();
         let mut lines = text::wrap(&finding.text, FINDING_WIDTH);
         if let Some(fix) = finding.fix {
             let fix = text::wrap(&fix, FINDING_WIDTH - FIX_PREFIX.len());
@@ -54,24 +54,25 @@ pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
             }));
         }
         for (index, line) in lines.iter().enumerate() {
-            let (mark, name) = if index == 0 {
-                (mark, check.name)
+            let (label, name) = if index == 0 {
+                (label, check.name)
             } else {
                 ("", "")
             };
-            writeln!(output, "{mark:<5} {name:<13} {line}")?;
+            writeln!(output, "{label:<5} {name:<13} {line}")?;
         }
     }
     if problems == 0 {
-        let what = if facts.trials.event.is_counted() && !facts.trials.counter.is_counted() {
+        let conclusion = if facts.trials.event.has_counted() && !facts.trials.counter.has_counted()
+        {
             "Counting programs works: `pmctl stat -- COMMAND`. What keeps this user from counting\nthe whole system (`pmctl stat -a`) and from sampling is in the notes."
         } else {
             "The checks found no problem."
         };
-        writeln!(output, "\n{what}")?;
+        writeln!(output, "\n{conclusion}")?;
         return Ok(0);
     }
-    let what = if facts.trials.event.is_counted() {
+    let conclusion = if facts.trials.event.has_counted() {
         "Counting programs works here, but not everything else"
     } else {
         "Counting does not work here"
@@ -81,8 +82,12 @@ pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
     } else {
         " Fix the first one first."
     };
-    writeln!(output, "\n{what}: {}.{advice}", count(problems, "problem"))?;
-    if !facts.trials.event.is_counted() {
+    writeln!(
+        output,
+        "\n{conclusion}: {}.{advice}",
+        count(problems, "problem")
+    )?;
+    if !facts.trials.event.has_counted() {
         writeln!(
             output,
             "Without a fix, `pmctl vm -- stat -- COMMAND` counts in a virtual machine."

@@ -43,7 +43,7 @@ impl From<Result<u64, Error>> for Trial {
 
 impl Trial {
     /// Returns whether all instructions of the loop were counted.
-    pub(super) fn is_counted(&self) -> bool {
+    pub(super) fn has_counted(&self) -> bool {
         matches!(self, Self::Succeeded(instructions) if *instructions >= LOOP_ROUNDS)
     }
 
@@ -63,13 +63,13 @@ pub(super) struct Trials {
     /// A counter of all CPUs, which `pmctl stat -a` uses.
     pub(super) counter: Trial,
     /// Samples of this thread, which `pmctl record -- COMMAND` uses.
-    pub(super) sampled: Trial,
+    pub(super) sampling: Trial,
     /// Records of what this thread maps, which samples need for names.
     pub(super) mappings: Trial,
     /// The kernel has the kprobes that records of mappings need.
     pub(super) has_probes: bool,
     /// The precise samples that the driver supports; `None` if the device can't be opened.
-    pub(super) supported_precise: Option<Result<Option<PreciseSamples>, Error>>,
+    pub(super) precise_support: Option<Result<Option<PreciseSamples>, Error>>,
     /// Precise samples of this thread, if they are supported.
     pub(super) precise: Trial,
     /// Buffers of a trace, which `pmctl record --timebase` uses.
@@ -86,10 +86,10 @@ impl Trials {
         Self {
             event: Trial::NotTried,
             counter: Trial::NotTried,
-            sampled: Trial::NotTried,
+            sampling: Trial::NotTried,
             mappings: Trial::NotTried,
             has_probes: false,
-            supported_precise: None,
+            precise_support: None,
             precise: Trial::NotTried,
             trace: Trial::NotTried,
             has_place_holder: false,
@@ -107,8 +107,8 @@ impl Trials {
         let has_place_holder = matches!(&info, Ok(Ok(info)) if info.has_place_holders);
         let event = count_by_event().into();
         let sampling_trial = take_samples(0).into();
-        let supported_precise = device.as_ref().ok().map(precise::supported_by);
-        let precise = match supported_precise {
+        let precise_support = device.as_ref().ok().map(precise::supported_by);
+        let precise = match precise_support {
             Some(Ok(Some(_))) => take_samples(precise::ANY_FORMAT_PRECISION).into(),
             _ => Trial::NotTried,
         };
@@ -123,10 +123,10 @@ impl Trials {
         Self {
             event,
             counter,
-            sampled: sampling_trial,
+            sampling,
             mappings,
             has_probes,
-            supported_precise,
+            precise_support,
             precise,
             trace,
             has_place_holder,

@@ -23,13 +23,13 @@ pub(super) fn report_hidden(
         let of_model = model_name
             .as_ref()
             .map_or(String::new(), |name| format!(" of {name}"));
-        let what = match kind {
+        let noun = match kind {
             ListKind::Metrics => "metric",
             ListKind::Groups => "group of metrics",
             ListKind::Pmus => "event of Linux's PMUs",
             _ => "event",
         };
-        complain(format_args!("no {what}{of_model} has `{glob}` in its name"));
+        complain(format_args!("no {noun}{of_model} has `{glob}` in its name"));
         if model_name.is_none() && kind != ListKind::Pmus {
             complain(missing_list_message(pmu, "`pmctl list` shows them"));
         }
@@ -40,7 +40,7 @@ pub(super) fn report_hidden(
         return;
     }
     if found_count > shown_count {
-        let what = match kind {
+        let noun = match kind {
             ListKind::Metrics => "more metric",
             ListKind::Events => "more event",
             _ => "more name",
@@ -49,11 +49,11 @@ pub(super) fn report_hidden(
         match shown_count {
             0 => complain(format_args!(
                 "{}, and none of them can be counted here: `--all` shows them with the reason.",
-                count(hidden_count, what.trim_start_matches("more "))
+                count(hidden_count, noun.trim_start_matches("more "))
             )),
             _ => complain(format_args!(
                 "{} that can't be counted here or are outdated: `--all` shows them with the reason.",
-                count(hidden_count, what)
+                count(hidden_count, noun)
             )),
         }
     }
@@ -70,10 +70,10 @@ pub(super) fn report_hidden(
 
 /// Prints on standard error the first erratum that makes counts of a shown event wrong.
 pub(super) fn report_erratum(args: &List, shown_events: &[NamedEvent]) {
-    let mut marked_events = shown_events
+    let mut countable_events = shown_events
         .iter()
         .filter(|event| event.counters.is_ok() && !event.is_deprecated());
-    let erratum = marked_events.find_map(|event| event.erratum);
+    let erratum = countable_events.find_map(|event| event.erratum);
     if let Some(erratum) = erratum.filter(|_| !args.raw && !args.json) {
         complain(format_args!(
             "{}: {}. {}",

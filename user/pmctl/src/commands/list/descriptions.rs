@@ -88,7 +88,7 @@ impl Descriptions {
     }
 
     /// Returns the description of the first name that has one.
-    pub(super) fn of<'a>(&self, mut names: impl Iterator<Item = &'a str>) -> Option<&str> {
+    pub(super) fn find<'a>(&self, mut names: impl Iterator<Item = &'a str>) -> Option<&str> {
         names.find_map(|name| self.0.get(&name.to_ascii_lowercase()).map(String::as_str))
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn write_table(
             cells.insert(3, event.kinds.join(" "));
         }
         table.add_row(&cells, Style::new());
-        let description = descriptions.of(event.all_names());
+        let description = descriptions.find(event.all_names());
         let lines = description.map_or(Vec::new(), |text| wrap(text, DESCRIPTION_WIDTH));
         let lines = lines.into_iter().map(|line| format!("    {line}"));
         table.add_lines_below(lines.collect());

@@ -77,7 +77,7 @@ struct EventJson<'a> {
 
 impl<'a> EventJson<'a> {
     fn new(event: &'a NamedEvent, descriptions: &'a Descriptions) -> Self {
-        let (listed, counters) = (event.listed.as_ref(), event.counters.as_ref().ok());
+        let (vendor_event, counters) = (event.vendor_event.as_ref(), event.counters.as_ref().ok());
         let general = counters.map_or(0, |counters| counters.general);
         Self {
             name: &event.name,
@@ -88,19 +88,19 @@ impl<'a> EventJson<'a> {
                 .collect(),
             fixed: counters
                 .and_then(|counters| counters.fixed)
-                .or(listed.and_then(|event| event.fixed)),
+                .or(vendor_event.and_then(|event| event.fixed)),
             kinds: &event.kinds,
-            register: listed
+            register: vendor_event
                 .and_then(|event| event.extra)
                 .map(|extra| extra.register),
-            register_value: listed
+            register_value: vendor_event
                 .and_then(|event| event.extra)
                 .map(|extra| extra.value),
-            period: listed.and_then(|event| event.period),
-            deprecated: listed.is_some_and(|event| event.deprecated),
+            period: vendor_event.and_then(|event| event.period),
+            deprecated: vendor_event.is_some_and(|event| event.deprecated),
             errata: event.erratum.map(|erratum| erratum.name),
             not_here: event.counters.as_ref().err().map(String::as_str),
-            description: descriptions.of(event.all_names()),
+            description: descriptions.find(event.all_names()),
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct ListedMetric {
     metric: Option<Metric>,
     events: Vec<String>,
     /// Reason why the metric can't be counted, if it can't.
-    missing: Option<String>,
+    uncountable_reason: Option<String>,
 }
 
 /// Returns the metrics of a PMU whose names or groups match.
@@ -42,7 +42,7 @@ pub(super) fn matching_metrics(
         let events = formulas.add(&metric, pmu.model())?;
         listed_metrics.push(ListedMetric {
             name: metric.name,
-            missing: metrics::events(&events, (machine, pmu), false).err(),
+            uncountable_reason: metrics::events(&events, (machine, pmu), false).err(),
             metric: Some(metric),
             events,
         });
@@ -53,7 +53,7 @@ pub(super) fn matching_metrics(
         name,
         metric: None,
         events: Vec::new(),
-        missing: Some(format!(
+        uncountable_reason: Some(format!(
             "it needs {needed}, which is not an event of a core."
         )),
     }));
@@ -70,7 +70,7 @@ fn has_match<'a>(glob: Option<&str>, mut names: impl Iterator<Item = &'a str>) -
 
 impl ListedMetric {
     pub(super) fn is_countable(&self) -> bool {
-        self.missing.is_none()
+        self.uncountable_reason.is_none()
     }
 
     pub(super) fn name(&self) -> &'static str {
@@ -85,24 +85,28 @@ impl ListedMetric {
 }
 
 /// Returns the groups of these metrics, each once.
-pub(super) fn groups(listed: &[ListedMetric]) -> Vec<&'static str> {
-    let metrics: Vec<Metric> = listed.iter().filter_map(|listed| listed.metric).collect();
+pub(super) fn groups(listed_metrics: &[ListedMetric]) -> Vec<&'static str> {
+    let metrics = listed_metrics.iter().filter_map(|listed| listed.metric);
+    let metrics: Vec<Metric> = metrics.collect();
     metrics::groups(&metrics).into_iter().collect()
 }
 
 /// Returns the groups of these metrics whose names match.
-pub(super) fn matching_groups(glob: Option<&str>, listed: &[ListedMetric]) -> Vec<&'static str> {
-    let mut groups = groups(listed);
+pub(super) fn matching_groups(
+    glob: Option<&str>,
+    listed_metrics: &[ListedMetric],
+) -> Vec<&'static str> {
+    let mut groups = groups(listed_metrics);
     groups.retain(|group| has_match(glob, std::iter::once(*group)));
     groups
 }
 
 /// Writes a table of metrics.
-pub(super) fn write_table(listed: &[ListedMetric], output: &mut dyn Write) -> Result<()> {
+pub(super) fn write_table(metrics: &[ListedMetric], output: &mut dyn Write) -> Result<()> {
     let headings = ["metric", "unit", "groups"];
     let mut table = Table::new(&headings.map(|text| (text, Align::Left))).without_margin();
-    for metric in listed {
-        let note = match &metric.missing {
+    for metric in metrics {
+        let note = match &metric.uncountable_reason {
             None => metric.groups(),
             Some(reason) => format!("not here: {}", reason.replace('\n', " ")),
         };
@@ -147,7 +151,7 @@ impl<'a> MetricJson<'a> {
             formula: metric.map_or("", |metric| metric.formula),
             threshold: metric.map_or("", |metric| metric.threshold),
             events: &listed.events,
-            not_here: listed.missing.as_deref(),
+            not_here: listed.uncountable_reason.as_deref(),
         }
     }
 }

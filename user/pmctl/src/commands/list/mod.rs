@@ -89,9 +89,10 @@ fn list_groups(
     let listed_metrics = metrics::matching_metrics(None, pmu, machine)?;
     let groups = metrics::matching_groups(glob, &listed_metrics);
     write_groups(args, &groups, output)?;
-    let number = groups.len();
-    report_hidden(args, (ListKind::Groups, glob), pmu, (number, number));
-    Ok(if number == 0 { FAILURE } else { 0 })
+    let group_count = groups.len();
+    let counts = (group_count, group_count);
+    report_hidden(args, (ListKind::Groups, glob), pmu, counts);
+    Ok(if group_count == 0 { FAILURE } else { 0 })
 }
 
 /// Writes a table for each kind of entries, unless it has none.

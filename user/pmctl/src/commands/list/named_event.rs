@@ -18,7 +18,7 @@ pub(super) struct NamedEvent {
     /// The counters that can count the event, or the reason why none can.
     pub(super) counters: Result<OnCounters, String>,
     /// The event in the vendor's list.
-    pub(super) listed: Option<Event>,
+    pub(super) vendor_event: Option<Event>,
     /// The kinds of cores of a hybrid processor that count the event, by the names of Linux's PMUs.
     pub(super) kinds: Vec<&'static str>,
     /// An erratum that makes the event's counts wrong.
@@ -34,18 +34,18 @@ pub(super) fn all_named_events(pmu: &Pmu) -> Vec<NamedEvent> {
         .map(|(index, event)| (event.name.to_ascii_lowercase(), index))
         .collect();
     for kind in pmu.core_kinds() {
-        for mut of_kind in events_of_kind(kind.pmu()) {
-            let is_counted = of_kind.counters.is_ok();
-            of_kind.kinds.extend(is_counted.then_some(kind.name()));
-            match indices.get(&of_kind.name.to_ascii_lowercase()) {
+        for mut kind_event in events_of_kind(kind.pmu()) {
+            let is_counted = kind_event.counters.is_ok();
+            kind_event.kinds.extend(is_counted.then_some(kind.name()));
+            match indices.get(&kind_event.name.to_ascii_lowercase()) {
                 None => {
-                    indices.insert(of_kind.name.to_ascii_lowercase(), events.len());
-                    events.push(of_kind);
+                    indices.insert(kind_event.name.to_ascii_lowercase(), events.len());
+                    events.push(kind_event);
                 }
                 Some(index) if is_counted && events[*index].counters.is_err() => {
-                    events[*index] = of_kind;
+                    events[*index] = kind_event;
                 }
-                Some(index) => events[*index].kinds.append(&mut of_kind.kinds),
+                Some(index) => events[*index].kinds.append(&mut kind_event.kinds),
             }
         }
     }
@@ -64,7 +64,7 @@ fn events_of_kind(pmu: &Pmu) -> Vec<NamedEvent> {
             counters: event
                 .counters_on(pmu)
                 .ok_or_else(|| "This CPU does not have it.".to_owned()),
-            listed: model.and_then(|model| {
+            vendor_event: model.and_then(|model| {
                 std::iter::once(name)
                     .chain(other_names.clone())
                     .find_map(|name| model.event(name))
@@ -78,7 +78,7 @@ fn events_of_kind(pmu: &Pmu) -> Vec<NamedEvent> {
         name: event.to_string(),
         other_names: Vec::new(),
         counters: event.counters_on(pmu).ok_or_else(String::new),
-        listed: None,
+        vendor_event: None,
         kinds: Vec::new(),
         erratum: None,
     });
@@ -96,13 +96,13 @@ fn events_of_kind(pmu: &Pmu) -> Vec<NamedEvent> {
                 name: event.name.clone(),
                 other_names: Vec::new(),
                 counters: spec::counters_of_listed(&event, pmu),
-                listed: Some(event),
+                vendor_event: Some(event),
                 kinds: Vec::new(),
                 erratum: None,
             }),
     );
     for event in &mut named_events {
-        let number = event.number();
+        let number = event.event_number();
         event.erratum = errata::find(pmu)
             .filter(|erratum| number.is_some_and(|number| erratum.affects_event(number)));
     }
@@ -133,7 +133,9 @@ impl NamedEvent {
     }
 
     pub(super) fn is_deprecated(&self) -> bool {
-        self.listed.as_ref().is_some_and(|event| event.deprecated)
+        self.vendor_event
+            .as_ref()
+            .is_some_and(|event| event.deprecated)
     }
 
     /// Returns the other names and the erratum.
@@ -146,20 +148,23 @@ impl NamedEvent {
     }
 
     /// Returns the low 8 bits of the event number, which are all of it on Intel's processors.
-    fn number(&self) -> Option<u16> {
+    fn event_number(&self) -> Option<u16> {
         self.select().map(|select| (select.bits() & 0xff) as u16)
     }
 
     /// Returns the event select as a raw event, without modes, with the value of the extra register, and with `pp` if the
     /// event can only be sampled precisely.
     pub(super) fn raw_event(&self) -> Option<String> {
-        let extra = self.listed.as_ref().and_then(|event| event.extra);
+        let extra = self.vendor_event.as_ref().and_then(|event| event.extra);
         let select = self.select()?;
         let encoding = match extra {
             Some(extra) => Encoding::RawWithRegister(select, extra.value),
             None => Encoding::Raw(select),
         };
-        let is_sampled_only = self.listed.as_ref().is_some_and(spec::is_sampled_only);
+        let is_sampled_only = self
+            .vendor_event
+            .as_ref()
+            .is_some_and(spec::is_sampled_only);
         let modifier = if is_sampled_only { "pp" } else { "" };
         Some(format!("{encoding}{modifier}"))
     }
@@ -169,7 +174,7 @@ impl NamedEvent {
         match &self.counters {
             Ok(counters) => counters.select,
             Err(_) => self
-                .listed
+                .vendor_event
                 .as_ref()
                 .filter(|event| event.fixed.is_none())
                 .and_then(spec::select_of),

@@ -34,8 +34,8 @@ pub(super) struct ListedPmuEvent {
 /// Returns the events and the PMUs whose names match, in the order of their names.
 pub(super) fn matching_events(glob: Option<&str>, machine: &Machine) -> Vec<ListedPmuEvent> {
     let pmus = read_all(machine);
-    let of_kind = pmus.chunk_by(|first, second| first.kind() == second.kind());
-    let mut pmu_events: Vec<ListedPmuEvent> = of_kind.flat_map(entries_of_kind).collect();
+    let pmus_by_kind = pmus.chunk_by(|first, second| first.kind() == second.kind());
+    let mut pmu_events: Vec<ListedPmuEvent> = pmus_by_kind.flat_map(entries_of_kind).collect();
     pmu_events.retain(|event| {
         let name = event.name.to_ascii_lowercase();
         glob.is_none_or(|glob| contains_or_matches(&glob.to_ascii_lowercase(), &name))
@@ -83,10 +83,10 @@ impl ListedPmuEvent {
 }
 
 /// Writes a table of events.
-pub(super) fn write_table(listed: &[ListedPmuEvent], output: &mut dyn Write) -> Result<()> {
+pub(super) fn write_table(events: &[ListedPmuEvent], output: &mut dyn Write) -> Result<()> {
     let headings = ["event of Linux's", "unit", "CPUs", "fields"];
     let mut table = Table::new(&headings.map(|text| (text, Align::Left))).without_margin();
-    for event in listed {
+    for event in events {
         let cpus = event.cpus.as_deref().unwrap_or("each");
         let row = [&*event.name, &*event.unit, cpus, &*event.fields];
         table.add_row(&row.map(str::to_owned), Style::new());

@@ -8,7 +8,7 @@ use super::super::finding::{Finding, finding_or_early};
 use super::super::{kernels, missing_pmu};
 
 pub(super) fn check_module(facts: &CheckedFacts<'_>) -> Finding {
-    finding_or_early(facts.has_module("perfmon").map(|loaded| {
+    finding_or_early(facts.is_module_loaded("perfmon").map(|loaded| {
         if loaded {
             return Finding::good("perfmon is loaded");
         }
@@ -18,7 +18,7 @@ pub(super) fn check_module(facts: &CheckedFacts<'_>) -> Finding {
         let not_loaded = "perfmon is not loaded";
         let (text, load) = match kernels::running_release(facts.machine) {
             None => (not_loaded.to_owned(), "`insmod perfmon.ko".to_owned()),
-            Some(release) if kernels::has_module(facts.machine, &release) => {
+            Some(release) if kernels::is_module_installed(facts.machine, &release) => {
                 (not_loaded.to_owned(), "`modprobe perfmon".to_owned())
             }
             Some(release) => (
@@ -43,13 +43,13 @@ pub(super) fn check_next_kernel(facts: &CheckedFacts<'_>) -> Finding {
     let Some(running) = kernels::running_release(machine) else {
         return Finding::unknown("the release of this kernel is not known");
     };
-    if !kernels::has_module(machine, &running) {
+    if !kernels::is_module_installed(machine, &running) {
         return Finding::unknown("not checked: modprobe finds no module for this kernel");
     }
-    let newer = kernels::newer_than(machine, &running);
+    let newer = kernels::releases_newer_than(machine, &running);
     match newer
         .iter()
-        .rfind(|release| !kernels::has_module(machine, release))
+        .rfind(|release| !kernels::is_module_installed(machine, release))
     {
         None => Finding::good("no newer kernel without the module is installed"),
         Some(release) => Finding::note(format!(
@@ -91,7 +91,7 @@ pub(super) fn check_lockdown(facts: &CheckedFacts<'_>) -> Finding {
         let mode = text.as_deref().and_then(|text| text.split(['[', ']']).nth(1)).unwrap_or("none");
         Ok(match mode {
             "none" => Finding::good("the kernel is not locked down"),
-            "integrity" if facts.has_module("perfmon")? => {
+            "integrity" if facts.is_module_loaded("perfmon")? => {
                 Finding::good("the mode is integrity, which allows counting")
             }
             "integrity" => Finding::note("the mode is integrity: it loads only modules with a trusted signature")

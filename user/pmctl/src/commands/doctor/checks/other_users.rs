@@ -76,9 +76,9 @@ pub(super) fn check_counters(facts: &CheckedFacts<'_>) -> Finding {
     if counters == 0 {
         return Finding::good("all are free");
     }
-    let of_events = owners.0.iter().map(|(_, owner)| owner);
-    let of_events = of_events.filter(|owner| EVENT_KINDS.contains(&owner.kind));
-    let events: u64 = of_events.map(|owner| u64::from(owner.users)).sum();
+    let event_owners = owners.0.iter().map(|(_, owner)| owner);
+    let event_owners = event_owners.filter(|owner| EVENT_KINDS.contains(&owner.kind));
+    let events: u64 = event_owners.map(|owner| u64::from(owner.users)).sum();
     let sharing = match events {
         0 => String::new(),
         events => format!(" with {}", count(events, "event")),
@@ -91,11 +91,11 @@ pub(super) fn check_counters(facts: &CheckedFacts<'_>) -> Finding {
 
 /// Warns of KVM's mediated vPMU, which overwrites the counters at each entry into a guest.
 pub(super) fn check_kvm(facts: &CheckedFacts<'_>) -> Finding {
-    let mediated = ["kvm_intel", "kvm_amd"].into_iter().find(|module| {
+    let mediated_module = ["kvm_intel", "kvm_amd"].into_iter().find(|module| {
         let file = format!("/sys/module/{module}/parameters/enable_mediated_pmu");
         matches!(facts.machine.text(&file), Ok(Some(value)) if value == "Y" || value == "1")
     });
-    match mediated {
+    match mediated_module {
         None => Finding::good("no virtual machine can take the counters"),
         Some(module) => Finding::note(format!(
             "{module} has a mediated PMU: while a virtual machine runs, it spoils every count (exit code 125)"

@@ -64,7 +64,7 @@ pub(super) fn check_policy(facts: &CheckedFacts<'_>) -> Finding {
         };
         let state = format!("perf_event_paranoid is {paranoid}");
         if facts.system_failure_cause() == Some(Cause::Forbidden) {
-            let consequence = if facts.trials.event.is_counted() {
+            let consequence = if facts.trials.event.has_counted() {
                 OWN_PROGRAMS_ONLY
             } else {
                 "this process may not count"

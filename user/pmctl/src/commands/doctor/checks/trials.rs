@@ -56,14 +56,14 @@ fn loop_finding(
 
 /// Returns whether counting a program failed for the same cause as `error`.
 fn is_failure_of_programs(facts: &CheckedFacts<'_>, error: &Error) -> bool {
-    let of_programs = facts.trials.event.error();
-    of_programs.is_some_and(|other| discriminant(&other.cause) == discriminant(&error.cause))
+    let program_error = facts.trials.event.error();
+    program_error.is_some_and(|other| discriminant(&other.cause) == discriminant(&error.cause))
 }
 
 /// Checks samples of a program, and of the whole system, for which users need a privilege.
 pub(super) fn check_samples(facts: &CheckedFacts<'_>) -> Finding {
-    let (sampled, trace) = (&facts.trials.sampled, &facts.trials.trace);
-    match (sampled, trace) {
+    let (sampling, trace) = (&facts.trials.sampling, &facts.trials.trace);
+    match (sampling, trace) {
         (Trial::NotTried, _) | (_, Trial::NotTried) => Finding::unknown(NOT_TRIED),
         (Trial::Failed(error), _) if is_failure_of_programs(facts, error) => {
             Finding::unknown("not possible, since programs can't be counted")
@@ -86,10 +86,11 @@ pub(super) fn check_samples(facts: &CheckedFacts<'_>) -> Finding {
 
 /// Checks precise samples, which not all processors have.
 pub(super) fn check_precise(facts: &CheckedFacts<'_>) -> Finding {
-    const WITHOUT: &str = "Sample without `:p`; the addresses are then some instructions late. `pmctl vm -- record -c 1` \
+    const IMPRECISE_FIX: &str = "Sample without `:p`; the addresses are then some instructions late. `pmctl vm -- record -c 1` \
                            records each instruction.";
     let (trials, pmu) = (&facts.trials, &facts.pmu);
-    let not_possible = |reason: &str| Finding::note(format!("not possible: {reason}")).fix(WITHOUT);
+    let not_possible =
+        |reason: &str| Finding::note(format!("not possible: {reason}")).fix(IMPRECISE_FIX);
     if pmu.capabilities().is_err() {
         return Finding::unknown("not possible without a PMU");
     }
@@ -99,7 +100,7 @@ pub(super) fn check_precise(facts: &CheckedFacts<'_>) -> Finding {
     if matches!(trials.event, Trial::NotTried) {
         return Finding::unknown(NOT_TRIED);
     }
-    let samples = match &trials.supported_precise {
+    let samples = match &trials.precise_support {
         None => return Finding::unknown("not tried, since the device can't be opened"),
         Some(Err(error)) => return Finding::unknown(format!("not tried: {}", error.cause)),
         Some(Ok(None)) => return not_possible(precise::NO_KNOWN_FORMAT),
@@ -160,7 +161,7 @@ fn failure_finding(
     bad: impl FnOnce(String) -> Finding,
 ) -> Finding {
     match (&error.attempt, &error.cause) {
-        (Attempt::Open(_) | Attempt::Properties, cause) if facts.trials.event.is_counted() => {
+        (Attempt::Open(_) | Attempt::Properties, cause) if facts.trials.event.has_counted() => {
             Finding::note(format!("not possible: {cause}"))
         }
         (Attempt::Open(_) | Attempt::Properties, _) => {
@@ -199,14 +200,14 @@ mod tests {
     fn precise_samples_are_possible_or_there_is_a_reason() {
         // The processor is a Coffee Lake, whose PEBS format CPUID does not report.
         let machine = Machine::recorded(Path::new("tests/trees/tsx")).expect("it is there");
-        let find = |supported_precise, precise| {
+        let find = |precise_support, precise| {
             let facts = CheckedFacts {
                 machine: &machine,
                 pmu: core_kinds::pmu_with_kinds(&machine),
                 hypervisor: None,
                 trials: Trials {
                     event: Trial::Succeeded(LOOP_ROUNDS),
-                    supported_precise,
+                    precise_support,
                     precise,
                     ..Trials::none()
                 },
