@@ -133,7 +133,7 @@ pub(crate) fn collect_stacks(
                 levels.push(named.site.dso().into_owned());
                 levels.extend(frames.iter().rev().map(Frame::label));
             }
-            let levels = levels.iter().map(|level| escaped_part(level));
+            let levels = levels.iter().map(|level| without_separators(level));
             let stack = levels.collect::<Vec<_>>().join(";");
             let events = stacks.entry(stack).or_default();
             *events = events.saturating_add(named.sample.period);
@@ -152,7 +152,7 @@ pub(crate) fn collect_stacks(
 }
 
 /// Returns a name in which semicolons and line ends, which separate levels and stacks, are replaced.
-fn escaped_part(name: &str) -> String {
+fn without_separators(name: &str) -> String {
     printable(&name.replace(';', ":"))
 }
 
@@ -214,8 +214,8 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_within_its_level() {
-        assert_eq!(escaped_part("f(int);\n\x1b[31m"), "f(int):??[31m");
+    fn names_have_no_separators() {
+        assert_eq!(without_separators("f(int);\n\x1b[31m"), "f(int):??[31m");
     }
 
     #[test]
@@ -248,8 +248,8 @@ mod tests {
         let recording = perfdata::read(&bytes[..]).expect("it is whole");
         for index in 0..recording.events.len() {
             let (stacks, _) = collect_stacks(&recording, index, None).expect("nothing fails");
-            let of_event = recording.samples().filter(|(_, s)| s.event == index);
-            let events: u64 = of_event.map(|(_, sample)| sample.period).sum();
+            let event_samples = recording.samples().filter(|(_, s)| s.event == index);
+            let events: u64 = event_samples.map(|(_, sample)| sample.period).sum();
             assert_eq!(stacks.values().sum::<u64>(), events);
             assert!(stacks.contains_key("pmctl_shares;pmctl_shares;share_60"));
         }

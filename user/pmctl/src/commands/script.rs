@@ -110,8 +110,8 @@ fn missing_data(field: Field, parts: SampleParts) -> Option<(&'static str, Strin
 }
 
 /// Fails if a field that the user has named is not in the recording.
-fn check_fields(named: &[Field], recording: &Recording) -> Result<(), Usage> {
-    for field in named {
+fn check_fields(named_fields: &[Field], recording: &Recording) -> Result<(), Usage> {
+    for field in named_fields {
         if let Some((data, options)) = missing_data(*field, recording.parts()) {
             let name = field.to_possible_value();
             return Err(Usage(format!(

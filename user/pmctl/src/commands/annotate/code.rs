@@ -45,8 +45,8 @@ impl Code {
         let size = usize::try_from(function.length.min(MAX_FUNCTION_SIZE)).unwrap_or(0);
         let mut bytes = vec![0; size];
         if is_kernel_address(function.start) {
-            let distance = distance_of_kernel(recording, path)?;
-            read_kernel_memory(function.start.wrapping_add(distance), &mut bytes)?;
+            let displacement = kernel_displacement(recording, path)?;
+            read_kernel_memory(function.start.wrapping_add(displacement), &mut bytes)?;
             return Ok(Self {
                 bytes,
                 address: function.start,
@@ -84,7 +84,7 @@ impl Code {
 ///
 /// # Errors
 /// The reason why the recorded code can't be found in memory.
-fn distance_of_kernel(recording: &Recording, part: &Path) -> Result<u64, String> {
+fn kernel_displacement(recording: &Recording, part: &Path) -> Result<u64, String> {
     let image = Path::new(KERNEL);
     let id = recording.build_id(image);
     if id.is_none() || running_kernel_build_id().as_deref() != id {
@@ -93,9 +93,9 @@ fn distance_of_kernel(recording: &Recording, part: &Path) -> Result<u64, String>
                 .to_owned(),
         );
     }
-    let recorded = recorded_start(recording, part);
+    let recorded_start = recorded_start(recording, part);
     if part == image {
-        return distance(recorded, procfs::kernel_start());
+        return displacement(recorded_start, procfs::kernel_start());
     }
     let name = part.to_string_lossy();
     if !name.starts_with('[') {
@@ -104,10 +104,10 @@ fn distance_of_kernel(recording: &Recording, part: &Path) -> Result<u64, String>
         ));
     }
     let mut modules = procfs::modules().into_iter();
-    let now = modules.find_map(|(module, start, _)| (module == name).then_some(start));
+    let current_start = modules.find_map(|(module, start, _)| (module == name).then_some(start));
     // A module that was loaded again may be another version.
-    let is_same = now.is_some() && now == recorded;
-    is_same.then_some(0).ok_or_else(|| {
+    let is_unmoved = current_start.is_some() && current_start == recorded_start;
+    is_unmoved.then_some(0).ok_or_else(|| {
         format!("the module {name} is not where it was recorded: it was removed or loaded again")
     })
 }
@@ -124,13 +124,14 @@ fn recorded_start(recording: &Recording, part: &Path) -> Option<u64> {
 }
 
 /// Returns the distance in bytes between the start addresses of the kernel's image in the recording and now.
-fn distance(recorded: Option<u64>, now: Option<u64>) -> Result<u64, String> {
-    let recorded = recorded.ok_or("the recording does not tell at which address the kernel was")?;
-    let now = now.ok_or(
+fn displacement(recorded_start: Option<u64>, current_start: Option<u64>) -> Result<u64, String> {
+    let recorded_start =
+        recorded_start.ok_or("the recording does not tell at which address the kernel was")?;
+    let current_start = current_start.ok_or(
         "the kernel may have moved since the recording, and its addresses are hidden: try as root, or set \
          `sysctl kernel.kptr_restrict=0`",
     )?;
-    Ok(now.wrapping_sub(recorded))
+    Ok(current_start.wrapping_sub(recorded_start))
 }
 
 /// Reads memory of the running kernel.
@@ -150,8 +151,8 @@ fn read_kernel_memory(start: u64, bytes: &mut [u8]) -> Result<(), String> {
     let cache = ReadCache::new(&file);
     let core = object::File::parse(&cache).map_err(|error| read_error(error_text(&error)))?;
     let offset = core.segments().find_map(|segment| {
-        let inside = start.checked_sub(segment.address())?;
-        (inside < segment.size()).then(|| segment.file_range().0 + inside)
+        let offset_in_segment = start.checked_sub(segment.address())?;
+        (offset_in_segment < segment.size()).then(|| segment.file_range().0 + offset_in_segment)
     });
     let offset =
         offset.ok_or_else(|| read_error("the file has no code at this address".to_owned()))?;
@@ -184,12 +185,12 @@ mod tests {
         let recorded = recorded_start(&recording, Path::new(KERNEL));
         for now in [start, start + 0x100_0000, start - 0x100_0000] {
             let place =
-                distance(recorded, Some(now)).map(|distance| (start + 8).wrapping_add(distance));
+                displacement(recorded, Some(now)).map(|bytes| (start + 8).wrapping_add(bytes));
             assert_eq!(place, Ok(now + 8));
         }
-        let error = distance(recorded, None).expect_err("the address is hidden");
+        let error = displacement(recorded, None).expect_err("the address is hidden");
         assert!(error.contains("kptr_restrict"), "{error}");
-        let error = distance(None, Some(start)).expect_err("it was hidden");
+        let error = displacement(None, Some(start)).expect_err("it was hidden");
         assert!(error.contains("does not tell"), "{error}");
     }
 
@@ -197,7 +198,7 @@ mod tests {
     fn the_reason_why_a_module_is_not_shown_is_its_own() {
         let mut recording = Recording::default();
         let reason = |recording: &Recording, part: &str| {
-            distance_of_kernel(recording, Path::new(part)).expect_err("it is not there")
+            kernel_displacement(recording, Path::new(part)).expect_err("it is not there")
         };
         assert!(reason(&recording, "[module]").contains("another kernel"));
         recording.build_ids = vec![BuildId {

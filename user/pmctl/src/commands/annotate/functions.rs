@@ -22,7 +22,7 @@ pub(crate) struct SampledFunction {
     /// The path of the program or library.
     pub(crate) path: String,
     /// The number of the program or library, if the code is in one.
-    pub(super) number: Option<FileNumber>,
+    pub(super) file_number: Option<FileNumber>,
     /// Offset in the file; for the kernel, the address.
     pub(super) start: u64,
     /// Length in bytes.
@@ -62,7 +62,7 @@ impl SampledFunctions {
                 name: site.symbol().to_owned(),
                 dso: site.dso().into_owned(),
                 path: site.path().into_owned(),
-                number: site.file_number(),
+                file_number: site.file_number(),
                 start,
                 length,
                 ..SampledFunction::default()
@@ -120,9 +120,9 @@ impl SampledFunctions {
         name: &str,
     ) -> Vec<&SampledFunction> {
         let lines = Lines::new(DebugFiles::of_user());
-        let is_part = |function: &&SampledFunction| {
+        let contains_inlined = |function: &&SampledFunction| {
             let path = &*path_of_text(&function.path);
-            let key = function.number.map_or(u32::MAX, FileNumber::number);
+            let key = function.file_number.map_or(u32::MAX, FileNumber::number);
             let version = recording.version(path);
             function.events_by_offset.keys().any(|offset| {
                 let levels = lines.at((key, path), version, *offset);
@@ -130,11 +130,11 @@ impl SampledFunctions {
                 inlined.any(|inlined| *inlined.text == *name)
             })
         };
-        let user = self
+        let user_functions = self
             .list
             .iter()
             .filter(|function| !is_kernel_address(function.start));
-        user.filter(is_part).collect()
+        user_functions.filter(contains_inlined).collect()
     }
 
     /// Returns a sentence with names of functions that are similar to this one; if there are none, advice.

@@ -176,12 +176,12 @@ impl<'a> SourceLines<'a> {
         else {
             return Vec::new();
         };
-        let here = Some((path.number, number));
+        let source_line = Some((path.number, number));
         let is_new_file = self.last_shown.is_none_or(|(file, _)| file != path.number);
-        if self.last_shown == here || number == 0 {
+        if self.last_shown == source_line || number == 0 {
             return Vec::new();
         }
-        self.last_shown = here;
+        self.last_shown = source_line;
         let line = |content| ListingLine {
             share: 0.0,
             content,
@@ -216,13 +216,13 @@ impl<'a> SourceLines<'a> {
 
     /// Returns notes on the sources that could not be read.
     fn notes(self) -> Vec<String> {
-        let files = missing_in_words(&self.missing_files);
+        let files = missing_files_note(&self.missing_files);
         self.lines.warnings().into_iter().chain(files).collect()
     }
 }
 
 /// Returns a sentence on source files that can't be read.
-fn missing_in_words(files: &BTreeSet<String>) -> Option<String> {
+fn missing_files_note(files: &BTreeSet<String>) -> Option<String> {
     let first = files.first()?;
     let sentence = match files.len() {
         1 => format!("{first} can't be read, so its lines have their numbers and no text"),
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn sources_that_are_missing_are_one_line() {
         let words = |files: &[&str]| {
-            missing_in_words(&files.iter().map(|file| (*file).to_owned()).collect())
+            missing_files_note(&files.iter().map(|file| (*file).to_owned()).collect())
         };
         assert_eq!(words(&[]), None);
         let line = words(&["/a.c", "/rustc/1/b.rs", "/rustc/1/c.rs"]).expect("some are");

@@ -29,23 +29,26 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
     let event = flamegraph::event_index(&recording, args.event.as_deref())?;
     let functions = SampledFunctions::collect(&recording, event, &Filter::default())?;
-    let (chosen, inlined) = find_functions(&functions, &recording, args.symbol.as_deref())?;
+    let (chosen_functions, inlined_name) =
+        find_functions(&functions, &recording, args.symbol.as_deref())?;
     perfdata::warn(&recording.notes, output.colors, output)?;
-    if let Some(name) = inlined {
-        write_inlined_note(name, &chosen, output)?;
+    if let Some(name) = inlined_name {
+        write_inlined_note(name, &chosen_functions, output)?;
     }
     let read = |function: &_| Listing::new(&recording, function, (args.syntax, !args.no_source));
-    let mut shown = 0;
+    let mut shown_index = 0;
     let listings: Vec<_> = if args.symbol.is_none() {
         let first = first_readable(&functions.list, read).map_err(|reason| anyhow!("{reason}"))?;
         if let Some(reason) = &first.skip_reason {
             write_skip_note(&functions, first.index, reason, output)?;
         }
-        shown = first.index;
-        vec![(&functions.list[shown], Ok(first.content))]
+        shown_index = first.index;
+        vec![(&functions.list[shown_index], Ok(first.content))]
     } else {
-        let chosen = chosen.into_iter();
-        chosen.map(|function| (function, read(function))).collect()
+        let functions = chosen_functions.into_iter();
+        functions
+            .map(|function| (function, read(function)))
+            .collect()
     };
     // Fails only if no function with this name has code that can be shown.
     if let [(_, Err(reason)), rest @ ..] = &listings[..] {
@@ -65,7 +68,7 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
         }
     }
     if args.symbol.is_none() {
-        let further_functions = functions.list.iter().skip(shown + 1).take(4);
+        let further_functions = functions.list.iter().skip(shown_index + 1).take(4);
         let further_functions: Vec<String> = further_functions
             .map(|function| printable(&function.name))
             .collect();
@@ -225,12 +228,12 @@ fn write_listing(function: &SampledFunction, listing: &Listing, output: &mut Scr
             "{style}{percent:>8}{style:#} : {mark}{text}{mark:#}"
         )?;
     }
-    let outside = function.events.saturating_sub(listing.shown_events);
-    if outside > 0 {
+    let outside_events = function.events.saturating_sub(listing.shown_events);
+    if outside_events > 0 {
         writeln!(
             output,
             "An event count of {} is at none of these instructions.",
-            thousands(outside)
+            thousands(outside_events)
         )?;
     }
     Ok(())

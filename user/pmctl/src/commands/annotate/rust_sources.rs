@@ -32,10 +32,11 @@ fn find_in(rustup: &Path, path: &str) -> Option<PathBuf> {
     toolchains.find_map(|toolchain| {
         let library = toolchain.path().join("lib/rustlib");
         let manifest = library.join("multirust-channel-manifest.toml");
-        let parts = String::from_utf8(files::read(&manifest, MAX_MANIFEST_SIZE).ok()?).ok()?;
-        let is_same = parts.contains(&format!("git_commit_hash = \"{commit}\""));
+        let manifest_text =
+            String::from_utf8(files::read(&manifest, MAX_MANIFEST_SIZE).ok()?).ok()?;
+        let is_same_commit = manifest_text.contains(&format!("git_commit_hash = \"{commit}\""));
         let source = library.join("src/rust").join(file);
-        (is_same && source.is_file()).then_some(source)
+        (is_same_commit && source.is_file()).then_some(source)
     })
 }
 
