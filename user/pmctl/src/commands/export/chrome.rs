@@ -14,13 +14,13 @@ use crate::events::values::signed;
 pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> io::Result<()> {
     let mut array = JsonArray::new(output)?;
     for (thread, name) in &profile.threads {
-        let mut add_name = |what: &str, name: &str| {
+        let mut add_name = |kind: &str, name: &str| {
             array.push(&json!({
-                "ph": "M", "name": what, "pid": unique_id(*thread, thread.task.pid),
+                "ph": "M", "name": kind, "pid": unique_id(*thread, thread.task.pid),
                 "tid": unique_id(*thread, thread.task.tid), "args": { "name": name },
             }))
         };
-        add_name("process_name", profile.process(*thread))?;
+        add_name("process_name", profile.process_name(*thread))?;
         add_name("thread_name", name)?;
     }
     let mut threads: BTreeMap<ProfileThread, Vec<&TimedSample>> = BTreeMap::new();
@@ -39,7 +39,7 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
             array.push(&json!({
                 "ph": "C", "name": profile.event_with_unit(timed_sample.event), "pid": unique_id(timed_sample.thread, timed_sample.thread.task.pid),
                 // The number is written as text, since Perfetto ignores a number here.
-                "id": timed_sample.thread.thread(),
+                "id": timed_sample.thread.unique_tid(),
                 "ts": to_microseconds(timed_sample.time), "args": { "count": value },
             }))?;
         }
@@ -64,9 +64,9 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
         }
         slices.write(&mut array)?;
     }
-    let notes = &profile.recording.notes.scope;
-    let event = profile.event(event);
-    array.end(&json!({ "recorded": notes, "event": event, "by": "pmctl" }))
+    let scope = &profile.recording.notes.scope;
+    let event = profile.event_name(event);
+    array.end(&json!({ "recorded": scope, "event": event, "by": "pmctl" }))
 }
 
 /// Number of median intervals without a sample after which functions are assumed to have ended.
@@ -104,7 +104,7 @@ struct Slices<'a> {
     profile: &'a Profile<'a>,
     thread: ProfileThread,
     all: Vec<Slice>,
-    /// Indexes in `all` of the slices that have not ended, the outermost caller first.
+    /// Indices in `all` of the slices that have not ended, the outermost caller first.
     open: Vec<usize>,
 }
 
@@ -123,7 +123,7 @@ struct Slice {
 impl Slices<'_> {
     /// Ends the slices of functions that are not in the stack of a sample, and begins slices for new ones.
     fn add_sample(&mut self, timed_sample: &TimedSample) {
-        let mut places: Vec<usize> = self.profile.stack(timed_sample.stack).collect();
+        let mut places: Vec<usize> = self.profile.places_of_stack(timed_sample.stack).collect();
         places.reverse();
         let function = |place: usize| self.profile.places.values[place].function;
         let pairs = self.open.iter().zip(&places);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes the Firefox Profiler's format ("processed profile"): tables that are stored as columns, with indexes into each
+//! Writes the Firefox Profiler's format ("processed profile"): tables that are stored as columns, with indices into each
 //! other.
 //!
 //! The crate fxprof-processed-profile is not used, since it has no way to write source lines and inlined functions: it
@@ -18,33 +18,33 @@ use crate::recording::symbols::hexadecimal;
 /// The version of the format.
 const FORMAT_VERSION: u32 = 55;
 
-/// Indexes of the categories.
+/// Indices of the categories.
 const USER_CATEGORY: usize = 1;
 const KERNEL_CATEGORY: usize = 2;
 
 /// Writes the stacks of one event and the counts of the other events.
 pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> io::Result<()> {
-    let mut by_thread: BTreeMap<ProfileThread, Vec<&TimedSample>> = BTreeMap::new();
+    let mut samples_by_thread: BTreeMap<ProfileThread, Vec<&TimedSample>> = BTreeMap::new();
     for thread in profile.threads.keys() {
-        by_thread.insert(*thread, Vec::new());
+        samples_by_thread.insert(*thread, Vec::new());
     }
-    for timed_sample in profile.of_event(event) {
-        by_thread
+    for timed_sample in profile.samples_of_event(event) {
+        samples_by_thread
             .entry(timed_sample.thread)
             .or_default()
             .push(timed_sample);
     }
     // Weights are left out if all samples of all threads have the same period: without weights each sample weighs 1.
-    let mut periods = profile.of_event(event).map(|sample| sample.period);
+    let mut periods = profile.samples_of_event(event).map(|sample| sample.period);
     let first = periods.next();
     let has_weights = periods.any(|period| Some(period) != first);
     let to_weight = has_weights.then(|| profile.unit(event).1);
-    let threads = by_thread.iter();
+    let threads = samples_by_thread.iter();
     let threads: Vec<Value> = threads
         .map(|(thread, samples)| Tables::new(profile).json(*thread, samples, to_weight))
         .collect();
     let times = profile
-        .of_event(event)
+        .samples_of_event(event)
         .map(|timed_sample| timed_sample.time);
     let last_time = profile
         .timed_samples
@@ -79,7 +79,7 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
         "threads": threads,
         "pages": [],
         "profilerOverhead": [],
-        "counters": counter_tracks(profile, event, &by_thread),
+        "counters": counter_tracks(profile, event, &samples_by_thread),
     });
     let mut output = output;
     serde_json::to_writer(&mut output, &file)?;
@@ -120,7 +120,7 @@ fn breakpad_id(id: &[u8]) -> String {
 fn counter_tracks(
     profile: &Profile<'_>,
     event: usize,
-    by_thread: &BTreeMap<ProfileThread, Vec<&TimedSample>>,
+    samples_by_thread: &BTreeMap<ProfileThread, Vec<&TimedSample>>,
 ) -> Vec<Value> {
     let mut tracks: BTreeMap<(usize, u32, u32), Vec<&TimedSample>> = BTreeMap::new();
     for timed_sample in profile
@@ -148,13 +148,13 @@ fn counter_tracks(
         let is_of_process = |thread: &ProfileThread| {
             thread.task.pid == pid && thread.earlier_processes == earlier_processes
         };
-        let main = by_thread.keys().position(is_of_process);
+        let main_thread = samples_by_thread.keys().position(is_of_process);
         json!({
             "name": name,
             "category": "events",
             "description": format!("{name} since the sample before"),
-            "pid": timed_samples[0].thread.process(),
-            "mainThreadIndex": main.unwrap_or(0),
+            "pid": timed_samples[0].thread.unique_pid(),
+            "mainThreadIndex": main_thread.unwrap_or(0),
             "samples": {
                 "length": timed_samples.len(),
                 "timeDeltas": time_deltas_ms(timed_samples.iter().map(|timed_sample| timed_sample.time)),
@@ -205,12 +205,12 @@ impl<'a> Tables<'a> {
     }
 
     /// Returns the index in these tables of stack `number` of the profile, and adds the stack if it is new.
-    fn stack(&mut self, number: usize) -> usize {
+    fn stack_number(&mut self, number: usize) -> usize {
         if let Some(known) = self.stack_numbers.get(&number) {
             return *known;
         }
         let (parent, place) = self.profile.stacks.values[number];
-        let parent = parent.map(|parent| self.stack(parent));
+        let parent = parent.map(|parent| self.stack_number(parent));
         let place = self.places.number_of(place);
         let own_number = self.stacks.number_of((parent, place));
         self.stack_numbers.insert(number, own_number);
@@ -226,7 +226,7 @@ impl<'a> Tables<'a> {
     ) -> Value {
         let stacks: Vec<usize> = timed_samples
             .iter()
-            .map(|timed_sample| self.stack(timed_sample.stack))
+            .map(|timed_sample| self.stack_number(timed_sample.stack))
             .collect();
         let weights: Option<Vec<u64>> = to_weight.map(|to_weight| {
             timed_samples
@@ -258,11 +258,11 @@ impl<'a> Tables<'a> {
             .map_or(0, |timed_sample| timed_sample.time);
         json!({
             "name": self.profile.threads[&thread],
-            "processName": self.profile.process(thread),
+            "processName": self.profile.process_name(thread),
             "processType": "default",
             "isMainThread": thread.task.pid == thread.task.tid,
-            "pid": thread.process(),
-            "tid": thread.thread(),
+            "pid": thread.unique_pid(),
+            "tid": thread.unique_tid(),
             "processStartupTime": 0,
             "processShutdownTime": null,
             "registerTime": to_milliseconds(start),

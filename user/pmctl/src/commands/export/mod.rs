@@ -23,7 +23,7 @@ use profile::Profile;
 /// Converts the recording, and writes the result to a file or to standard output.
 pub(crate) fn export(args: &Export, output: &mut Screen) -> Result<()> {
     if args.to == Format::PerfData {
-        refuse_without_effect(args)?;
+        refuse_options_without_effect(args)?;
     }
     let recording = recordings::open(&args.input.input)?;
     if args.to == Format::PerfData {
@@ -47,7 +47,7 @@ pub(crate) fn export(args: &Export, output: &mut Screen) -> Result<()> {
 }
 
 /// Refuses options that have no effect on `--to perf-data`, which copies the whole recording.
-fn refuse_without_effect(args: &Export) -> Result<(), Usage> {
+fn refuse_options_without_effect(args: &Export) -> Result<(), Usage> {
     let message = if args.path().as_os_str() == "-" {
         "--to perf-data can't write to standard output. Name a file with -o FILE; `pmctl record -o -` writes a stream."
     } else if args.event.is_some() {

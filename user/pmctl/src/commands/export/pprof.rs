@@ -155,7 +155,7 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
     let mut sample_type: Vec<ValueType> = Vec::new();
     for event in events {
         sample_type.push(ValueType {
-            kind: texts.number_of(profile.event(*event)),
+            kind: texts.number_of(profile.event_name(*event)),
             unit: texts.number_of(profile.unit(*event).0),
         });
     }
@@ -194,7 +194,7 @@ fn period(profile: &Profile<'_>, event: usize) -> u64 {
     let attr = &profile.recording.events[event].attr;
     attr.fixed_period().unwrap_or_else(|| {
         let (mut sum, mut samples) = (0_u64, 0_u64);
-        for timed_sample in profile.of_event(event) {
+        for timed_sample in profile.samples_of_event(event) {
             sum = sum.saturating_add(timed_sample.period);
             samples += 1;
         }
@@ -230,12 +230,12 @@ fn samples(
             *sum = profile.unit(*event).1(*sum);
         }
         let mut ids = Vec::new();
-        let mut inlined = Vec::new();
-        for place in profile.stack(stack) {
-            inlined.push(place);
+        let mut location_places = Vec::new();
+        for place in profile.places_of_stack(stack) {
+            location_places.push(place);
             if profile.places.values[place].depth == 0 {
                 ids.push(id_of_index(
-                    locations.number_of(std::mem::take(&mut inlined)),
+                    locations.number_of(std::mem::take(&mut location_places)),
                 ));
             }
         }
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_samples_count_for_all_that_they_stand_for() {
+    fn merged_samples_count_as_many_samples() {
         let samples = |recording: &Recording| -> i64 {
             let profile = write_and_read(recording);
             profile.sample.iter().map(|sample| sample.value[1]).sum()

@@ -76,12 +76,12 @@ pub(super) struct ProfileThread {
 
 impl ProfileThread {
     /// Returns a unique name of the process: its number, with a suffix for all but the first process of that number.
-    pub(super) fn process(self) -> String {
+    pub(super) fn unique_pid(self) -> String {
         self.unique_name(self.task.pid)
     }
 
     /// Returns a unique name of the thread: its number, with the same suffix as in the name of its process.
-    pub(super) fn thread(self) -> String {
+    pub(super) fn unique_tid(self) -> String {
         self.unique_name(self.task.tid)
     }
 
@@ -167,15 +167,15 @@ impl<'a> Profile<'a> {
             } else {
                 0
             };
-            let place = self.place(frame, depth);
+            let place = self.place_number(frame, depth);
             stack = Some(self.stacks.number_of((stack, place)));
         }
         let task = named.stamp.task;
         let comm = names.comm(task);
         let thread = self.thread(task, names);
-        let known = self.threads.entry(thread).or_default();
-        if known != comm {
-            comm.clone_into(known);
+        let last_name = self.threads.entry(thread).or_default();
+        if last_name != comm {
+            comm.clone_into(last_name);
         }
         if let Some(stack) = stack {
             self.timed_samples.push(TimedSample {
@@ -191,11 +191,11 @@ impl<'a> Profile<'a> {
     /// Returns the thread of a sample, with the number of earlier processes that had its process number.
     fn thread(&mut self, task: Task, names: &SampleNames<'_>) -> ProfileThread {
         let count = names.pid_reuse_count(task.pid);
-        let known = self.pid_reuse_counts.entry(task.pid).or_default();
-        let index = known.iter().position(|known| *known == count);
+        let counts = self.pid_reuse_counts.entry(task.pid).or_default();
+        let index = counts.iter().position(|known| *known == count);
         let index = index.unwrap_or_else(|| {
-            known.push(count);
-            known.len() - 1
+            counts.push(count);
+            counts.len() - 1
         });
         ProfileThread {
             task,
@@ -204,7 +204,7 @@ impl<'a> Profile<'a> {
     }
 
     /// Returns the number of a frame's place.
-    fn place(&mut self, frame: &Frame<'_>, depth: u32) -> usize {
+    fn place_number(&mut self, frame: &Frame<'_>, depth: u32) -> usize {
         let source = frame.source.as_ref();
         let name = match &frame.inlined {
             Some(name) => name.text.to_string(),
@@ -230,7 +230,7 @@ impl<'a> Profile<'a> {
     }
 
     /// Returns the numbers of a stack's places, the innermost first.
-    pub(super) fn stack(&self, stack: usize) -> impl Iterator<Item = usize> + '_ {
+    pub(super) fn places_of_stack(&self, stack: usize) -> impl Iterator<Item = usize> + '_ {
         let mut next = Some(stack);
         std::iter::from_fn(move || {
             let (parent, place) = self.stacks.values[next?];
@@ -240,13 +240,13 @@ impl<'a> Profile<'a> {
     }
 
     /// Returns the name of an event.
-    pub(super) fn event(&self, event: usize) -> &str {
+    pub(super) fn event_name(&self, event: usize) -> &str {
         &self.recording.events[event].name
     }
 
     /// Returns the name of an event, with the unit of its numbers unless they are counts.
     pub(super) fn event_with_unit(&self, event: usize) -> String {
-        let name = self.event(event);
+        let name = self.event_name(event);
         match self.unit(event).0 {
             "count" => name.to_owned(),
             unit => format!("{name} ({unit})"),
@@ -259,14 +259,14 @@ impl<'a> Profile<'a> {
     }
 
     /// Returns the samples of an event.
-    pub(super) fn of_event(&self, event: usize) -> impl Iterator<Item = &TimedSample> + '_ {
+    pub(super) fn samples_of_event(&self, event: usize) -> impl Iterator<Item = &TimedSample> + '_ {
         self.timed_samples
             .iter()
             .filter(move |timed_sample| timed_sample.event == event)
     }
 
     /// Returns the name of a thread's process, which is the name of the process's first thread.
-    pub(super) fn process(&self, thread: ProfileThread) -> &str {
+    pub(super) fn process_name(&self, thread: ProfileThread) -> &str {
         let pid = thread.task.pid;
         let task = Task::leader(pid);
         let leader = self.threads.get(&ProfileThread { task, ..thread });
@@ -324,7 +324,13 @@ mod tests {
         let profile = Profile::new(&recording, None).expect("it is whole");
         let threads = profile.threads.iter();
         let threads: Vec<_> = threads
-            .map(|(thread, name)| (thread.process(), profile.process(*thread), &name[..]))
+            .map(|(thread, name)| {
+                (
+                    thread.unique_pid(),
+                    profile.process_name(*thread),
+                    &name[..],
+                )
+            })
             .collect();
         let expected = ["7", "7.1"].into_iter().zip(["first", "second"]);
         let expected: Vec<_> = expected

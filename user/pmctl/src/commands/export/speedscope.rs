@@ -57,7 +57,7 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
         let (_, convert) = profile.unit(*event);
         for (thread, timed_samples) in samples_by_thread(profile, *event) {
             let stack = |timed_sample: &&TimedSample| {
-                let places: Vec<usize> = profile.stack(timed_sample.stack).collect();
+                let places: Vec<usize> = profile.places_of_stack(timed_sample.stack).collect();
                 let places = places.into_iter().rev();
                 let functions = places.map(|place| profile.places.values[place].function);
                 functions
@@ -73,7 +73,7 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
                 name: format!(
                     "{} {} ({})",
                     profile.threads[&thread],
-                    thread.thread(),
+                    thread.unique_tid(),
                     profile.event_with_unit(*event)
                 ),
                 unit: "none",
@@ -112,7 +112,7 @@ fn samples_by_thread<'a>(
     event: usize,
 ) -> Vec<(ProfileThread, Vec<&'a TimedSample>)> {
     let mut threads: BTreeMap<ProfileThread, Vec<&TimedSample>> = BTreeMap::new();
-    for timed_sample in profile.of_event(event) {
+    for timed_sample in profile.samples_of_event(event) {
         threads
             .entry(timed_sample.thread)
             .or_default()
