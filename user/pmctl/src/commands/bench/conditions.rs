@@ -19,8 +19,8 @@ pub(super) fn check_conditions_are_counted(args: &Bench, labels: &[String]) -> R
         .map(|label| &label[..])
         .filter(|label| *label != TIME);
     let counted_names: Vec<&str> = [TIME].into_iter().chain(labels).collect();
-    let is_other = |condition: &&Condition| !counted_names.contains(&&condition.event[..]);
-    match args.fail_if.iter().find(is_other) {
+    let is_not_counted = |condition: &&Condition| !counted_names.contains(&&condition.event[..]);
+    match args.fail_if.iter().find(is_not_counted) {
         None => Ok(()),
         Some(Condition { text, event, .. }) => Err(Usage(format!(
             "--fail-if '{text}': `{event}` is not counted, only {}. Add it with -e.",
@@ -41,12 +41,12 @@ fn warn_of_other_command(baseline: &Baseline, measured: &BenchDocument) {
     }
 }
 
-/// Reports which conditions hold, and returns the exit code. `of_user_mode` returns whether the event with an index
+/// Reports which conditions hold, and returns the exit code. `is_user_mode_only` returns whether the event with an index
 /// counts user mode only.
 pub(super) fn check_conditions(
     args: &Bench,
     comparison: &Comparison<'_>,
-    of_user_mode: impl Fn(usize) -> bool,
+    is_user_mode_only: impl Fn(usize) -> bool,
 ) -> u8 {
     let measured = comparison.measured;
     if let Some(baseline) = comparison.baseline {
@@ -60,7 +60,8 @@ pub(super) fn check_conditions(
         let event = measured.index(name);
         event.or_else(|| measured.index(&modes::with_modifier(name, Modes::User)))
     };
-    let Verdict { holds, unknown } = Verdict::of(comparison, &args.fail_if, index, of_user_mode);
+    let Verdict { holds, unknown } =
+        Verdict::of(comparison, &args.fail_if, index, is_user_mode_only);
     for sentence in holds.iter().chain(&unknown) {
         complain(sentence);
     }

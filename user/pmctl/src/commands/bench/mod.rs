@@ -41,7 +41,7 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
     if !args.suite.is_empty() {
         return suite::show(args);
     }
-    refuse_formats_of_suites(args)?;
+    refuse_suite_formats(args)?;
     let machine = Machine::here();
     let pmu = pmu::of_machine(&machine);
     let events = if args.events.is_empty() {
@@ -68,8 +68,12 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
             baseline.map_err(|error| anyhow::Error::from(Usage(error.to_string())))
         })
         .transpose()?;
-    let is_alone = baseline.is_none() && names.len() == 1;
-    if let Some(condition) = args.fail_if.iter().find(|c| c.is_relative() && is_alone) {
+    let has_nothing_to_compare = baseline.is_none() && names.len() == 1;
+    if let Some(condition) = args
+        .fail_if
+        .iter()
+        .find(|c| c.is_relative() && has_nothing_to_compare)
+    {
         return Err(Usage(format!(
             "--fail-if '{}': there is nothing to compare {} with.\nGive another COMMAND before it, or --baseline FILE.",
             condition.text, names[0]
@@ -88,7 +92,7 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
         let mut names: Vec<_> = [TIME.to_owned()].into_iter().chain(labels).collect();
         if args.emulated {
             let names_time = args.fail_if.iter().any(|condition| condition.event == TIME);
-            if names_time || events.iter().any(|event| is_of_cycles(&event.label)) {
+            if names_time || events.iter().any(|event| counts_cycles(&event.label)) {
                 complain(EMULATED_TIMES);
             }
             if !names_time {
@@ -114,8 +118,8 @@ fn show_and_save(
 ) -> Result<u8> {
     let comparison = Comparison { measured, baseline };
     let result = print_numbers(args, &comparison);
-    let of_user_mode = |event: usize| is_of_user_mode(&measured.events[event], events);
-    let code = check_conditions(args, &comparison, of_user_mode);
+    let is_user_mode_only = |event: usize| counts_user_mode_only(&measured.events[event], events);
+    let code = check_conditions(args, &comparison, is_user_mode_only);
     // Saves the numbers even if the table could not be written, as to a pipe without a reader.
     if let Some(mut file) = save {
         if code != 0 && is_own_baseline(args) {
@@ -141,7 +145,7 @@ fn print_numbers(args: &Bench, comparison: &Comparison<'_>) -> Result<()> {
         Some(BenchFormat::Csv) => csv::write(comparison, &mut output)?,
         Some(BenchFormat::Markdown) => markdown::write(comparison, &mut output)?,
         Some(BenchFormat::Html | BenchFormat::Svg) => {
-            unreachable!("refuse_formats_of_suites has refused it")
+            unreachable!("refuse_suite_formats has refused it")
         }
     }
     Ok(output.flush()?)
@@ -167,12 +171,12 @@ const EMULATED_TIMES: &str = "time and cycles are those of the emulated machine,
                               nothing about a processor. Compare instructions, or measure without `vm`.";
 
 /// Returns whether an event of this name counts cycles.
-fn is_of_cycles(label: &str) -> bool {
+fn counts_cycles(label: &str) -> bool {
     label.contains("cycles")
 }
 
 /// Fails if --export names a format that only --suite has.
-fn refuse_formats_of_suites(args: &Bench) -> Result<(), Usage> {
+fn refuse_suite_formats(args: &Bench) -> Result<(), Usage> {
     match args.export {
         Some(BenchFormat::Html | BenchFormat::Svg) => Err(Usage(
             "--export html and svg show saved numbers. Save them with --save, and name the files with --suite."
@@ -184,7 +188,7 @@ fn refuse_formats_of_suites(args: &Bench) -> Result<(), Usage> {
 
 /// Returns whether the event with this name counts user mode only, where processors count the same. The name need not
 /// show the mode: `cpu/event=0xc0,name=mine/u` has the name `mine`.
-fn is_of_user_mode(label: &str, events: &[EventSpec]) -> bool {
+fn counts_user_mode_only(label: &str, events: &[EventSpec]) -> bool {
     let mut events = events.iter();
     events.any(|event| event.label == label && event.modes == Modes::User)
 }
@@ -195,11 +199,11 @@ mod tests {
     use crate::system::pmu::testing;
 
     #[test]
-    fn the_mode_is_the_events_and_not_its_names() {
+    fn the_mode_comes_from_the_event_and_not_from_its_name() {
         let text =
             "instructions:u,cpu/event=0xc0,name=mine/u,cpu/event=0xc0,name=kernel:u/k,cycles";
         let events = spec::parse(text, &testing::intel()).expect("the CPU has them");
-        let of_user = |name| is_of_user_mode(name, &events);
+        let of_user = |name| counts_user_mode_only(name, &events);
         assert!(of_user("instructions:u") && of_user("mine"));
         assert!(!of_user("kernel:u") && !of_user("cycles") && !of_user(TIME));
     }

@@ -65,8 +65,8 @@ pub(super) fn write(
 fn section(history: &History, comparison: &Comparison<'_>, event: usize) -> Result<Markup> {
     let name = &comparison.measured.events[event][..];
     let has_history = history.labels().len() > 1;
-    let all = has_history
-        .then(|| plot::changes(history, name))
+    let changes_plot = has_history
+        .then(|| plot::draw_changes(history, name))
         .transpose()?;
     let series = history.series(name);
     let rows = series.iter().enumerate();
@@ -74,7 +74,7 @@ fn section(history: &History, comparison: &Comparison<'_>, event: usize) -> Resu
     let rows = rows.collect::<Result<Vec<_>>>()?;
     Ok(html! {
         h2 { (name) }
-        @if let Some(svg) = all { figure { (PreEscaped(svg)) } }
+        @if let Some(svg) = changes_plot { figure { (PreEscaped(svg)) } }
         table {
             tr {
                 th { "benchmark" }

@@ -17,8 +17,8 @@ const SIZE: (u32, u32) = (960, 400);
 /// Width and height of the plot of one benchmark in a row of a table, in pixels.
 const SMALL_SIZE: (u32, u32) = (160, 28);
 
-/// Colours that people with any colour vision tell apart (Okabe and Ito), for the benchmarks that changed the most.
-const COLOURS: [RGBColor; 7] = [
+/// Colors that people with any color vision tell apart (Okabe and Ito), for the benchmarks that changed the most.
+const COLORS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -28,8 +28,8 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 0, 0),
 ];
 
-/// The colour of the other benchmarks.
-const OTHERS_COLOUR: RGBColor = RGBColor(190, 190, 190);
+/// The color of the other benchmarks.
+const OTHERS_COLOR: RGBColor = RGBColor(190, 190, 190);
 
 /// The largest number of labels on the horizontal axis.
 const MAX_LABELS: usize = 12;
@@ -37,9 +37,9 @@ const MAX_LABELS: usize = 12;
 /// The area that a plot is drawn in.
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Returns a plot of the changes of an event, a line for each benchmark. Those that changed the most have a colour and a
+/// Returns a plot of the changes of an event, a line for each benchmark. Those that changed the most have a color and a
 /// name.
-pub(super) fn changes(history: &History, event: &str) -> Result<String> {
+pub(super) fn draw_changes(history: &History, event: &str) -> Result<String> {
     let labels = history.labels();
     if labels.len() < 2 {
         return Err(Usage(
@@ -54,7 +54,7 @@ pub(super) fn changes(history: &History, event: &str) -> Result<String> {
         area.fill(&WHITE)?;
         let last = i32::try_from(labels.len() - 1)?;
         let range = axis_range(&series);
-        let digits = digits_of(range.end - range.start);
+        let digits = decimal_digits(range.end - range.start);
         let mut chart = ChartBuilder::on(area)
             .caption(
                 format!("{event}: change from {}", labels[0]),
@@ -81,15 +81,15 @@ pub(super) fn changes(history: &History, event: &str) -> Result<String> {
             .y_label_formatter(&|change| format!("{change:+.digits$}%"))
             .draw()?;
         // The other lines are drawn first, so that the named ones lie above them.
-        let (named, others) = series.split_at(series.len().min(COLOURS.len()));
-        let named = named.iter().zip(COLOURS.into_iter().map(Some));
+        let (named, others) = series.split_at(series.len().min(COLORS.len()));
+        let named = named.iter().zip(COLORS.into_iter().map(Some));
         let others = others.iter().map(|one| (one, None));
-        for (one, colour) in others.chain(named) {
-            let style = colour.unwrap_or(OTHERS_COLOUR).stroke_width(2);
+        for (one, color) in others.chain(named) {
+            let style = color.unwrap_or(OTHERS_COLOR).stroke_width(2);
             for (part, points) in unbroken_parts(&one.changes()).into_iter().enumerate() {
                 let line = LineSeries::new(points, style).point_size(3);
                 let drawn = chart.draw_series(line)?;
-                if part == 0 && colour.is_some() {
+                if part == 0 && color.is_some() {
                     drawn
                         .label(one.benchmark)
                         .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 16, y)], style));
@@ -100,7 +100,7 @@ pub(super) fn changes(history: &History, event: &str) -> Result<String> {
             .configure_series_labels()
             .position(SeriesLabelPosition::UpperLeft)
             .background_style(WHITE.mix(0.85))
-            .border_style(OTHERS_COLOUR)
+            .border_style(OTHERS_COLOR)
             .draw()?;
         Ok(())
     })
@@ -114,7 +114,7 @@ pub(super) fn draw_small(series: &Series<'_>) -> Result<String> {
             .margin(4)
             .build_cartesian_2d(0..last, axis_range(std::slice::from_ref(series)))?;
         for points in unbroken_parts(&series.changes()) {
-            chart.draw_series(LineSeries::new(points, COLOURS[0].stroke_width(2)).point_size(2))?;
+            chart.draw_series(LineSeries::new(points, COLORS[0].stroke_width(2)).point_size(2))?;
         }
         Ok(())
     })
@@ -151,7 +151,7 @@ fn axis_range(series: &[Series<'_>]) -> Range<f64> {
 }
 
 /// Returns the digits after the decimal point of labels on an axis of this length.
-fn digits_of(length: f64) -> usize {
+fn decimal_digits(length: f64) -> usize {
     // The axis has about ten labels, whose numbers must differ.
     let mut digits = 0;
     let mut step = length / 10.0;
@@ -195,6 +195,6 @@ mod tests {
         let range = axis_range(&[series(&[100.0, 110.0]), series(&[100.0, 95.0])]);
         assert!(range.start < -5.0 && range.end > 10.0);
         assert_eq!(axis_range(&[series(&[5.0, 5.0])]), -1.0..1.0);
-        assert_eq!([20.0, 2.0, 0.0002].map(digits_of), [0, 1, 5]);
+        assert_eq!([20.0, 2.0, 0.0002].map(decimal_digits), [0, 1, 5]);
     }
 }

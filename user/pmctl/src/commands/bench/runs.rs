@@ -83,10 +83,10 @@ pub(super) fn find_commands(args: &Bench) -> Result<Vec<NamedCommand>> {
         to_command(name, &words, !args.shell)
     });
     commands.collect::<Result<_>>().map_err(|error| {
-        let is_missing = error.downcast_ref::<CannotRun>();
-        match (is_missing, args.commands.len()) {
-            (Some(missing), 2..) => {
-                Failed::new(missing.exit_code(), &format!("{missing}\n{QUOTING_ADVICE}")).into()
+        let cannot_run = error.downcast_ref::<CannotRun>();
+        match (cannot_run, args.commands.len()) {
+            (Some(error), 2..) => {
+                Failed::new(error.exit_code(), &format!("{error}\n{QUOTING_ADVICE}")).into()
             }
             _ => error,
         }
@@ -293,13 +293,14 @@ struct BenchProgress {
 }
 
 impl BenchProgress {
-    const FIRST: Duration = Duration::from_secs(5);
+    /// The time from the start to the first line.
+    const FIRST_LINE_TIME: Duration = Duration::from_secs(5);
 
     fn new(rounds: u32) -> Self {
         Self {
             rounds,
             started: Instant::now(),
-            next_line_time: io::stderr().is_terminal().then_some(Self::FIRST),
+            next_line_time: io::stderr().is_terminal().then_some(Self::FIRST_LINE_TIME),
         }
     }
 
@@ -317,10 +318,10 @@ impl BenchProgress {
 
 /// Returns the message that `complete` of the rounds have taken `elapsed`.
 fn progress_in_words(complete: u32, rounds: u32, elapsed: Duration) -> String {
-    let left = elapsed / complete * (rounds - complete);
+    let remaining_time = elapsed / complete * (rounds - complete);
     format!(
         "{complete} of {rounds} rounds are complete; the others take about {} s",
-        left.as_secs().max(1)
+        remaining_time.as_secs().max(1)
     )
 }
 
@@ -329,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stop_is_told_with_the_complete_rounds() {
+    fn the_message_of_a_stop_has_the_complete_rounds() {
         assert_eq!(
             stop_in_words(3, 100),
             "stopped in round 4 of 100: the numbers are those of the 3 rounds before"
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_the_rounds_that_are_left_is_told() {
+    fn progress_has_the_time_of_the_remaining_rounds() {
         assert_eq!(
             progress_in_words(2, 10, Duration::from_secs(10)),
             "2 of 10 rounds are complete; the others take about 40 s"

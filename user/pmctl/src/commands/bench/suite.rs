@@ -48,8 +48,8 @@ pub(super) fn show(args: &Bench) -> Result<u8> {
     };
     let result = print(args, &suite, &comparison);
     // Only the name says whether a saved event counts user mode only: the files have no modes.
-    let is_of_user_mode = |event: usize| measured.events[event].ends_with(":u");
-    let code = check_conditions(args, &comparison, is_of_user_mode);
+    let is_user_mode_only = |event: usize| measured.events[event].ends_with(":u");
+    let code = check_conditions(args, &comparison, is_user_mode_only);
     result?;
     Ok(code)
 }
@@ -139,16 +139,16 @@ fn print(args: &Bench, suite: &Suite, comparison: &Comparison<'_>) -> Result<()>
         Some(BenchFormat::Html) => page::write(&suite.history, comparison, &mut output)?,
         Some(BenchFormat::Svg) => {
             let event = suite.history.first_count();
-            writeln!(output, "{}", plot::changes(&suite.history, event)?)?;
+            writeln!(output, "{}", plot::draw_changes(&suite.history, event)?)?;
         }
     }
     output.flush()?;
-    name_what_was_not_compared(suite, comparison);
+    report_uncompared_benchmarks(suite, comparison);
     Ok(())
 }
 
 /// Names the benchmarks that only one of both files has.
-fn name_what_was_not_compared(suite: &Suite, comparison: &Comparison<'_>) {
+fn report_uncompared_benchmarks(suite: &Suite, comparison: &Comparison<'_>) {
     let names = |names: &mut dyn Iterator<Item = &str>| {
         let names: Vec<String> = names.map(printable).collect();
         (!names.is_empty()).then(|| names.join(", "))

@@ -37,17 +37,20 @@ fn command_list(comparison: &Comparison<'_>) -> Vec<String> {
     let commands =
         commands.map(|(entry, number)| format!("{number}: {}", printable(&entry.command)));
     lines.extend(commands);
-    let turns = if measured.commands.len() > 1 {
+    let turns_note = if measured.commands.len() > 1 {
         " of each, in turns"
     } else {
         ""
     };
-    let from = match comparison.baseline {
+    let reference_note = match comparison.baseline {
         Some(_) => "; changes are from the baseline",
         None if measured.commands.len() > 1 => "; changes are from 1",
         None => "",
     };
-    lines.push(format!("{}{turns}{from}", count(runs, "run")));
+    lines.push(format!(
+        "{}{turns_note}{reference_note}",
+        count(runs, "run")
+    ));
     lines
 }
 

@@ -147,21 +147,21 @@ impl Comparison {
             return;
         }
         let recording_totals = &self.recording_totals;
-        let count =
+        let sample_counts =
             |row: &DiffRow, side: usize| (row.shares[side].samples, recording_totals[side].samples);
         let rows = self.rows.iter();
-        let values: Vec<f64> = rows
+        let p_values: Vec<f64> = rows
             .map(|row| match &self.periods {
                 Some(periods) => fisher::p_value_of_counts(
                     (row.shares[0].samples, periods[0]),
                     (row.shares[side].samples, periods[side]),
                 ),
-                None => fisher::p_value(count(row, 0), count(row, side)),
+                None => fisher::p_value(sample_counts(row, 0), sample_counts(row, side)),
             })
             .collect();
-        let significant = fisher::are_significant(&values);
-        for ((row, value), significant) in self.rows.iter_mut().zip(values).zip(significant) {
-            row.test_results.push((value, significant));
+        let significant = fisher::are_significant(&p_values);
+        for ((row, p), significant) in self.rows.iter_mut().zip(p_values).zip(significant) {
+            row.test_results.push((p, significant));
         }
     }
 

@@ -25,28 +25,28 @@ pub(super) struct CommonEvent {
 /// No event, or none with this name, is in all recordings.
 pub(super) fn common_events(
     recordings: &[(PathBuf, Recording)],
-    wanted: Option<&str>,
+    requested: Option<&str>,
 ) -> Result<Vec<CommonEvent>> {
     let events: Vec<&[Event]> = recordings
         .iter()
         .map(|(_, recording)| &recording.events[..])
         .collect();
     let mut common = matching_events(&events);
-    let taken: Vec<String> = common.iter().map(|event| event.name.clone()).collect();
+    let accepted_names: Vec<String> = common.iter().map(|event| event.name.clone()).collect();
     common.retain(|event| {
         let mut names = event.indices.iter().zip(&events);
-        wanted.is_none_or(|wanted| {
-            wanted == event.name || names.any(|(index, events)| wanted == events[*index].name)
+        requested.is_none_or(|requested| {
+            requested == event.name || names.any(|(index, events)| requested == events[*index].name)
         })
     });
     if !common.is_empty() {
         return Ok(common);
     }
-    if let (Some(wanted), false) = (wanted, taken.is_empty()) {
+    if let (Some(requested), false) = (requested, accepted_names.is_empty()) {
         return Err(Usage(format!(
             "-e: the event `{}` is not in all recordings; it takes `{}`.",
-            printable(wanted),
-            printable(&taken.join("`, `"))
+            printable(requested),
+            printable(&accepted_names.join("`, `"))
         ))
         .into());
     }
@@ -61,7 +61,7 @@ pub(super) fn common_events(
         )
     });
     let lists: Vec<String> = lists.collect();
-    let problem = match wanted {
+    let problem = match requested {
         Some(name) => format!(
             "-e: the event `{}` is not in all recordings",
             printable(name)
@@ -96,9 +96,9 @@ fn matching_events(recordings: &[&[Event]]) -> Vec<CommonEvent> {
     let with_any_precision = |name: &str| -> Option<Vec<usize>> {
         let index_in = |events: &&[Event]| {
             let events = comparable(events);
-            let mut found = events.filter(|(_, event)| without_precision(&event.name) == name);
-            let (index, _) = found.next()?;
-            found.next().is_none().then_some(index)
+            let mut matches = events.filter(|(_, event)| without_precision(&event.name) == name);
+            let (index, _) = matches.next()?;
+            matches.next().is_none().then_some(index)
         };
         recordings.iter().map(index_in).collect()
     };
@@ -123,16 +123,16 @@ pub(super) fn without_precision(name: &str) -> String {
     let mut parts = name.split(':');
     let mut plain_name = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let kept = if is_modifier(part) {
+        let plain_part = if is_modifier(part) {
             part.replace(['p', 'P'], "")
         } else {
             part.to_owned()
         };
-        if kept.is_empty() && !part.is_empty() {
+        if plain_part.is_empty() && !part.is_empty() {
             continue;
         }
         plain_name.push(':');
-        plain_name.push_str(&kept);
+        plain_name.push_str(&plain_part);
     }
     // `cpu/event=0x3c/pp` has the modifiers after the slash.
     match plain_name.rsplit_once('/') {

@@ -24,19 +24,20 @@ fn ln_choose(n: u64, k: u64) -> f64 {
 /// Returns the two-sided p-value of Fisher's exact test. Recording A has `a.0` of its `a.1` samples in a row, and B has
 /// `b.0` of `b.1`.
 pub(super) fn p_value(a: (u64, u64), b: (u64, u64)) -> f64 {
-    let inside = a.0 + b.0;
+    let row_samples = a.0 + b.0;
     let total = a.1 + b.1;
-    if inside == 0 || inside == total || a.1 == 0 || b.1 == 0 {
+    if row_samples == 0 || row_samples == total || a.1 == 0 || b.1 == 0 {
         return 1.0;
     }
     // The probability of the table with k samples of A in the row, among all tables with these sums.
-    let ln_probability =
-        |k: u64| ln_choose(a.1, k) + ln_choose(b.1, inside - k) - ln_choose(total, inside);
-    let least = inside.saturating_sub(b.1);
-    let most = inside.min(a.1);
-    let expected = u128::from(inside) * u128::from(a.1) / u128::from(total);
+    let ln_probability = |k: u64| {
+        ln_choose(a.1, k) + ln_choose(b.1, row_samples - k) - ln_choose(total, row_samples)
+    };
+    let least = row_samples.saturating_sub(b.1);
+    let most = row_samples.min(a.1);
+    let expected = u128::from(row_samples) * u128::from(a.1) / u128::from(total);
     let mode = u64::try_from(expected).map_or(most, |expected| expected.clamp(least, most));
-    two_sided(ln_probability, (least, mode, most), a.0)
+    two_sided_p_value(ln_probability, (least, mode, most), a.0)
 }
 
 /// Returns the two-sided p-value of the exact binomial test of two counts. A has `a.0` samples with a period of `a.1`
@@ -55,12 +56,16 @@ pub(super) fn p_value_of_counts(a: (u64, u64), b: (u64, u64)) -> f64 {
     };
     let expected = u128::from(samples) * u128::from(b.1) / (u128::from(a.1) + u128::from(b.1));
     let mode = u64::try_from(expected).map_or(samples, |expected| expected.min(samples));
-    two_sided(ln_probability, (0, mode, samples), a.0)
+    two_sided_p_value(ln_probability, (0, mode, samples), a.0)
 }
 
 /// Returns the total probability of all outcomes that are at most as probable as the observed one. Outcomes are numbers
 /// from `least` to `most`. `ln` returns the logarithm of an outcome's probability, which falls on both sides of the mode.
-fn two_sided(ln: impl Fn(u64) -> f64, (least, mode, most): (u64, u64, u64), observed: u64) -> f64 {
+fn two_sided_p_value(
+    ln: impl Fn(u64) -> f64,
+    (least, mode, most): (u64, u64, u64),
+    observed: u64,
+) -> f64 {
     // The margin keeps tables that are as probable as the observed one, in spite of rounding.
     let limit = ln(observed) + 1e-9;
     // On each side of the mode there is a bound beyond which outcomes are at most as probable as the observed one.
@@ -90,12 +95,12 @@ fn partition_point(mut start: u64, mut end: u64, holds: impl Fn(u64) -> bool) ->
 }
 
 /// Returns which p-values are significant by Holm's method, at [`SIGNIFICANCE_LEVEL`] for all of them together.
-pub(super) fn are_significant(values: &[f64]) -> Vec<bool> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
-    let mut result = vec![false; values.len()];
+pub(super) fn are_significant(p_values: &[f64]) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..p_values.len()).collect();
+    order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
+    let mut result = vec![false; p_values.len()];
     for (rank, index) in order.into_iter().enumerate() {
-        if values[index] > SIGNIFICANCE_LEVEL / (values.len() - rank) as f64 {
+        if p_values[index] > SIGNIFICANCE_LEVEL / (p_values.len() - rank) as f64 {
             break;
         }
         result[index] = true;

@@ -23,11 +23,11 @@ pub(super) fn check_conditions(
     let mut code = 0;
     for condition in conditions {
         let name = &condition.event;
-        let found = comparisons
+        let matches = comparisons
             .iter()
             .filter_map(|comparison| Some((comparison, counts(comparison, name, keys)?)));
-        let found: Vec<_> = found.collect();
-        if found.is_empty() {
+        let matches: Vec<_> = matches.collect();
+        if matches.is_empty() {
             return Err(Usage(format!(
                 "--fail-if '{}': the recordings have neither an event nor a function `{}`. Functions are found by the key \
                  `symbol` of --sort.",
@@ -35,7 +35,7 @@ pub(super) fn check_conditions(
                 printable(name)
             )));
         }
-        for (comparison, counts) in found {
+        for (comparison, counts) in matches {
             if !comparison.is_exact {
                 complain(format_args!(
                     "--fail-if '{}': the counts are estimates from samples, so a difference may be chance. Record each \
@@ -44,12 +44,12 @@ pub(super) fn check_conditions(
                 ));
                 return Ok(exit::NO_COUNT);
             }
-            let condition = with_plain_limit(condition);
+            let condition = with_limit_in_events(condition);
             let before = counts[0].events;
-            for (after, side) in counts.iter().zip(RECORDING_NAMES).skip(1) {
+            for (after, recording) in counts.iter().zip(RECORDING_NAMES).skip(1) {
                 if condition.is_met(Some(&[before]), &[after.events]) {
                     complain(format_args!(
-                        "--fail-if '{}': `{}` has {} events in {side}, and {} in A ({})",
+                        "--fail-if '{}': `{}` has {} events in {recording}, and {} in A ({})",
                         condition.text,
                         printable(name),
                         thousands(after.events),
@@ -66,7 +66,7 @@ pub(super) fn check_conditions(
 
 /// Returns the condition with a limit in events. The parser takes a limit of `time` for seconds, but here `time` is a
 /// function.
-fn with_plain_limit(condition: &Condition) -> Condition {
+fn with_limit_in_events(condition: &Condition) -> Condition {
     let limit = match condition.limit {
         Limit::Mean(nanoseconds) if condition.event == TIME => Limit::Mean(nanoseconds / NS),
         limit => limit,

@@ -64,7 +64,7 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<u8> {
         let sides = recordings.iter().zip(&tables).zip(&event.indices);
         let sides = sides.map(|(((_, recording), tables), index)| Side {
             shares: &tables[*index],
-            period: count_period(recording, *index),
+            period: period_of_counts(recording, *index),
             has_each_event: has_each_event(recording, *index),
         });
         let sides: Vec<Side<'_>> = sides.collect();
@@ -97,7 +97,7 @@ fn missing_file_advice(args: &Diff) -> &'static str {
 
 /// Returns the period of an event, if all samples have the same one and none is missing. Only then can samples be compared
 /// as counts.
-fn count_period(recording: &Recording, event: usize) -> Option<u64> {
+fn period_of_counts(recording: &Recording, event: usize) -> Option<u64> {
     let period = recording.events[event].attr.fixed_period();
     period.filter(|_| recording.has_all_samples())
 }

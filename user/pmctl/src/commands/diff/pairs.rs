@@ -68,32 +68,32 @@ impl Pairs {
     /// Returns the name that the file has in the first recording.
     pub(super) fn first_file<'a>(&'a self, name: &'a str) -> &'a str {
         let mut names = self.names.iter();
-        let pair = names.find(|(here, _)| here == name);
-        pair.map_or(name, |(_, first)| first)
+        let pair = names.find(|(other_name, _)| other_name == name);
+        pair.map_or(name, |(_, first_name)| first_name)
     }
 
     /// Returns the name that a task has in the first recording. A task with the name of a paired program has the name of the
     /// other program there.
     pub(super) fn first_comm<'a>(&'a self, name: &'a str) -> &'a str {
         let mut names = self.names.iter();
-        let pair = names.find(|(here, _)| truncated_comm(here) == name);
-        pair.map_or(name, |(_, first)| truncated_comm(first))
+        let pair = names.find(|(other_name, _)| truncated_comm(other_name) == name);
+        pair.map_or(name, |(_, first_name)| truncated_comm(first_name))
     }
 
     /// Returns lines that say which programs are compared. `first` and `other` are the names of the recordings.
     pub(super) fn in_words(&self, first: &str, other: &str) -> Vec<String> {
-        let pairs = self.names.iter().map(|(here, before)| {
-            let (here, before) = (printable(here), printable(before));
-            format!("`{here}` of {other} is compared with `{before}` of {first}.")
+        let pairs = self.names.iter().map(|(other_name, first_name)| {
+            let (other_name, first_name) = (printable(other_name), printable(first_name));
+            format!("`{other_name}` of {other} is compared with `{first_name}` of {first}.")
         });
-        let (before, here) = &self.unpaired;
-        let unpaired_text = (!before.is_empty() && !here.is_empty()).then(|| {
+        let (first_names, other_names) = &self.unpaired;
+        let unpaired_text = (!first_names.is_empty() && !other_names.is_empty()).then(|| {
             let list = |names: &[String]| printable(&names.join("`, `"));
             format!(
                 "`{}` is in {first} only, and `{}` in {other} only: `--sort symbol` compares functions, whatever their \
                  program.",
-                list(before),
-                list(here)
+                list(first_names),
+                list(other_names)
             )
         });
         pairs.chain(unpaired_text).collect()

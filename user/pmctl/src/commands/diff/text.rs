@@ -44,9 +44,10 @@ pub(super) fn write(compared: &ComparedRecordings<'_>, output: &mut Screen) -> R
 
 /// Returns a note on an event with precise samples in some recordings, and not in others.
 fn precision_note(events: &[&Event]) -> Option<String> {
-    let named = events.iter().zip(RECORDING_NAMES);
-    let (precise, late): (Vec<_>, Vec<_>) = named.partition(|(event, _)| event.attr.is_precise());
-    if precise.is_empty() || late.is_empty() {
+    let named_events = events.iter().zip(RECORDING_NAMES);
+    let (precise, imprecise): (Vec<_>, Vec<_>) =
+        named_events.partition(|(event, _)| event.attr.is_precise());
+    if precise.is_empty() || imprecise.is_empty() {
         return None;
     }
     let list = |events: &[(&&Event, &str)]| {
@@ -58,7 +59,7 @@ fn precision_note(events: &[&Event]) -> Option<String> {
         "addresses are precise in {}, and some instructions late (skid) in {}, so rows of source lines (srcline) and of short \
          functions may differ.",
         list(&precise),
-        list(&late)
+        list(&imprecise)
     ))
 }
 
@@ -75,7 +76,7 @@ fn write_event(
         let mark = output.colors.warning;
         writeln!(output, "{mark}NOTE{mark:#}: {note}")?;
     }
-    let base = comparison.recording_totals[0];
+    let first_total = comparison.recording_totals[0];
     for (index, (total, name)) in comparison
         .recording_totals
         .iter()
@@ -86,7 +87,7 @@ fn write_event(
         let events = thousands(total.events);
         let change = match index {
             0 => String::new(),
-            _ => format!(" ({})", change(base.events, total.events)),
+            _ => format!(" ({})", change(first_total.events, total.events)),
         };
         writeln!(output, "{name}: {samples}, event count {events}{change}")?;
     }
@@ -119,19 +120,19 @@ fn write_event(
         table.add_row(&row_cells(comparison, row), style);
     }
     table.write(None, output.colors.heading, output)?;
-    let rest = comparison.rows.len().saturating_sub(limit);
-    if rest > 0 {
-        writeln!(output, "  ({} not shown)", count(rest as u64, "row"))?;
+    let hidden_rows = comparison.rows.len().saturating_sub(limit);
+    if hidden_rows > 0 {
+        writeln!(output, "  ({} not shown)", count(hidden_rows as u64, "row"))?;
     }
     let significant = comparison.rows.iter().filter(|row| row.is_significant());
     let differences = count(significant.count() as u64, "significant difference");
-    let tested = match comparison.periods {
+    let tested_values = match comparison.periods {
         Some(_) => "counts",
         None => "shares",
     };
     Ok(writeln!(
         output,
-        "  * {differences} of {tested}, at a level of {:.0}% for the whole table (Holm's correction)",
+        "  * {differences} of {tested_values}, at a level of {:.0}% for the whole table (Holm's correction)",
         100.0 * fisher::SIGNIFICANCE_LEVEL
     )?)
 }
@@ -167,9 +168,9 @@ fn write_exact_rows(comparison: &Comparison, args: &Diff, output: &mut Screen) -
     if !changed.is_empty() {
         table.write(None, output.colors.heading, output)?;
     }
-    let rest = changed.len().saturating_sub(limit);
-    if rest > 0 {
-        writeln!(output, "  ({} not shown)", count(rest as u64, "row"))?;
+    let hidden_rows = changed.len().saturating_sub(limit);
+    if hidden_rows > 0 {
+        writeln!(output, "  ({} not shown)", count(hidden_rows as u64, "row"))?;
     }
     Ok(writeln!(
         output,
@@ -236,11 +237,11 @@ mod tests {
             name: name.to_owned(),
             attr: event.attr.with_precision(precision),
         };
-        let (precise, late) = (recorded("cycles:P", 2), recorded("cycles", 0));
+        let (precise, imprecise) = (recorded("cycles:P", 2), recorded("cycles", 0));
         assert_eq!(precision_note(&[&precise, &precise]), None);
-        assert_eq!(precision_note(&[&late, &late]), None);
+        assert_eq!(precision_note(&[&imprecise, &imprecise]), None);
         assert_eq!(
-            precision_note(&[&precise, &late, &precise]).as_deref(),
+            precision_note(&[&precise, &imprecise, &precise]).as_deref(),
             Some(
                 "addresses are precise in A (cycles:P) and C (cycles:P), and some instructions late (skid) in B (cycles), \
                  so rows of source lines (srcline) and of short functions may differ."
