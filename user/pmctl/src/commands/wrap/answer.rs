@@ -183,14 +183,14 @@ impl OpenCall {
             cpu: self.cpu,
             close_on_exec: self.flags & FD_CLOEXEC != 0,
         };
-        match call.open_kernels() {
+        match call.open_in_kernel() {
             Ok(event) => CallAnswer::EarlyDummy { event, call },
             Err(_) => CallAnswer::Kernel("the kernel refuses this dummy event, and says why"),
         }
     }
 
     /// Returns the answer of a call that is not passed to the driver; `None` for other calls.
-    fn answer_without_driver(&self, foreign: Option<&'static str>) -> Option<CallAnswer> {
+    fn answer_without_driver(&self, foreign_reason: Option<&'static str>) -> Option<CallAnswer> {
         let kernel = |reason| Some(CallAnswer::Kernel(reason));
         match &self.group {
             Some(Err(_)) => return kernel("the group's leader can't be read"),
@@ -199,7 +199,7 @@ impl OpenCall {
             }
             _ => (),
         }
-        let is_dummy = self.is_late_dummy && foreign.is_none();
+        let is_dummy = self.is_late_dummy && foreign_reason.is_none();
         if !is_driver_type(self.attributes.attr.type_) && !is_dummy {
             return match self.group {
                 None => kernel("the type of the event is the kernel's"),
@@ -210,7 +210,7 @@ impl OpenCall {
                 }),
             };
         }
-        foreign.and_then(kernel)
+        foreign_reason.and_then(kernel)
     }
 
     /// Returns the flags for the driver; `None` if some are unknown.
@@ -220,10 +220,10 @@ impl OpenCall {
             .ok()
             .filter(|known_flags| known_flags & PERFMON_EVENT_ROTATE == 0)?;
         let in_group = self.group.is_some() && self.flags & FD_NO_GROUP == 0;
-        let turns = context.allows_turns
+        let takes_turns = context.allows_turns
             && self.cgroup.is_none()
             && self.attributes.may_take_turns(in_group);
-        Some(if turns {
+        Some(if takes_turns {
             known_flags | PERFMON_EVENT_ROTATE
         } else {
             known_flags

@@ -33,11 +33,11 @@ impl DummyCall {
     ///
     /// # Errors
     /// The errors of `perf_event_open(2)`.
-    pub(super) fn open_kernels(&self) -> Result<OwnedFd, Errno> {
+    pub(super) fn open_in_kernel(&self) -> Result<OwnedFd, Errno> {
         perf_event::open(&mut self.attributes.clone(), self.pid, self.cpu)
     }
 
-    fn open_drivers(&mut self, driver: &dyn Driver) -> Result<OwnedFd, Errno> {
+    fn open_in_driver(&mut self, driver: &dyn Driver) -> Result<OwnedFd, Errno> {
         driver.open_event(&mut EventOpen {
             attr: &mut self.attributes,
             pid: self.pid,
@@ -114,19 +114,19 @@ impl EarlyDummies {
         }
         let caller = Tid(request.thread);
         let process = caller.process();
-        let (own, of_others) = std::mem::take(&mut self.0)
+        let (own_dummies, other_dummies) = std::mem::take(&mut self.0)
             .into_iter()
             .partition::<Vec<_>, _>(|dummy| Some(dummy.process) == process);
-        self.0 = of_others;
-        if own.is_empty() || caller.maps_kernel_event() {
+        self.0 = other_dummies;
+        if own_dummies.is_empty() || caller.maps_kernel_event() {
             return;
         }
-        for mut dummy in own {
-            let Some(kernels) = dummy.find_in(caller) else {
+        for mut dummy in own_dummies {
+            let Some(kernel_event) = dummy.find_in(caller) else {
                 continue;
             };
-            if let Ok(event) = dummy.call.open_drivers(driver) {
-                if perf_event::has_been_enabled(kernels.as_fd()) {
+            if let Ok(event) = dummy.call.open_in_driver(driver) {
+                if perf_event::has_been_enabled(kernel_event.as_fd()) {
                     // If this fails, the program can still enable the event.
                     let _ = driver.call_event(event.as_fd(), EventCall::Enable { group: false });
                 }

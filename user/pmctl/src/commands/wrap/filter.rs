@@ -84,7 +84,7 @@ impl Rule {
     fn applies(&self, data: &libc::seccomp_data) -> bool {
         let number = data.nr as u32;
         let mut numbers = ARCHITECTURES.iter().zip(self.numbers);
-        let has_argument = |(place, value): (usize, u32)| data.args[place] as u32 == value;
+        let has_argument = |(index, value): (usize, u32)| data.args[index] as u32 == value;
         numbers.any(|known| known == (&data.arch, number)) && self.argument.is_none_or(has_argument)
     }
 }
@@ -105,10 +105,10 @@ impl FilteredCall {
 pub(super) fn install() -> Result<i32, Errno> {
     // The kernel requires this, since a setuid program would otherwise run with the filter, too.
     prctl::set_no_new_privs()?;
-    let mut program = program();
+    let mut instructions = build_program();
     let program = libc::sock_fprog {
-        len: u16::try_from(program.len()).or(Err(Errno::EINVAL))?,
-        filter: program.as_mut_ptr(),
+        len: u16::try_from(instructions.len()).or(Err(Errno::EINVAL))?,
+        filter: instructions.as_mut_ptr(),
     };
     let flags =
         libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
@@ -127,7 +127,7 @@ pub(super) fn install() -> Result<i32, Errno> {
 }
 
 /// Returns the filter's program: calls of [`RULES`] go to the listener, and every other call is allowed.
-fn program() -> Vec<sock_filter> {
+fn build_program() -> Vec<sock_filter> {
     // Offsets in `struct seccomp_data`. The lower half of an argument comes first.
     const NR: u32 = 0;
     const ARCH: u32 = 4;
@@ -140,13 +140,18 @@ fn program() -> Vec<sock_filter> {
     let mut program = Vec::new();
     for rule in &RULES {
         for (architecture, number) in ARCHITECTURES.into_iter().zip(rule.numbers) {
-            let mut words = vec![(ARCH, architecture), (NR, number)];
-            let offset = |place: usize| u32::try_from(ARGUMENTS + 8 * place).unwrap_or(u32::MAX);
-            words.extend(rule.argument.map(|(place, value)| (offset(place), value)));
+            let mut comparisons = vec![(ARCH, architecture), (NR, number)];
+            let offset =
+                |argument: usize| u32::try_from(ARGUMENTS + 8 * argument).unwrap_or(u32::MAX);
+            comparisons.extend(
+                rule.argument
+                    .map(|(argument, value)| (offset(argument), value)),
+            );
             // If a comparison fails, the rest of the rule is skipped: the further comparisons, and the action.
-            for (index, (offset, value)) in words.iter().enumerate() {
-                let rest = u8::try_from(2 * (words.len() - 1 - index) + 1).unwrap_or(u8::MAX);
-                program.extend([load(*offset), compare(*value, 0, rest)]);
+            for (index, (offset, value)) in comparisons.iter().enumerate() {
+                let skipped =
+                    u8::try_from(2 * (comparisons.len() - 1 - index) + 1).unwrap_or(u8::MAX);
+                program.extend([load(*offset), compare(*value, 0, skipped)]);
             }
             program.push(return_action(libc::SECCOMP_RET_USER_NOTIF));
         }
@@ -183,7 +188,7 @@ mod tests {
 
     /// Runs the filter as the kernel's interpreter does, and returns its action.
     fn run_filter(data: &libc::seccomp_data) -> u32 {
-        let program = program();
+        let program = build_program();
         let (mut word, mut at) = (0, 0);
         loop {
             let sock_filter { code, jt, jf, k } = program[at];
@@ -194,8 +199,8 @@ mod tests {
                         0 => u32::try_from(data.nr).expect("it has no sign"),
                         4 => data.arch,
                         k => {
-                            let place = usize::try_from(k - 16).expect("it is small") / 8;
-                            u32::try_from(data.args[place] & 0xffff_ffff).expect("it is masked")
+                            let argument = usize::try_from(k - 16).expect("it is small") / 8;
+                            u32::try_from(data.args[argument] & 0xffff_ffff).expect("it is masked")
                         }
                     }
                 }

@@ -118,12 +118,12 @@ impl Listener {
         descriptor: BorrowedFd<'_>,
         close_on_exec: bool,
     ) -> Result<Option<i32>, Errno> {
-        let sent = self.add_descriptor(
+        let result = self.add_descriptor(
             request,
             (descriptor, libc::SECCOMP_ADDFD_FLAG_SEND, 0),
             close_on_exec,
         );
-        match sent {
+        match result {
             Ok(number) => Ok(Some(number)),
             // The caller can't have another descriptor, so its call has no answer yet.
             Err(errno @ (Errno::EMFILE | Errno::ENOMEM)) => {
@@ -141,8 +141,8 @@ impl Listener {
         close_on_exec: bool,
     ) -> Result<(), Errno> {
         let target = (descriptor, libc::SECCOMP_ADDFD_FLAG_SETFD, number);
-        let replaced = self.add_descriptor(request, target, close_on_exec);
-        ignore_dead_caller(replaced.map(drop))
+        let result = self.add_descriptor(request, target, close_on_exec);
+        ignore_dead_caller(result.map(drop))
     }
 
     /// Adds a copy of a descriptor to the caller's, and returns its number. `flags` are `SECCOMP_ADDFD_FLAG_*`.

@@ -46,12 +46,12 @@ use filter::FilteredCall;
 use listener::{Listener, Request};
 use opened::OpenedEvents;
 use receiver::CallQueue;
-use sampled::{SampledEvents, Sampler};
+use sampled::{SampleSource, SampledEvents};
 use target::Tid;
 
 /// Runs the program, and returns its exit code.
 pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
-    refuse_more_rights()?;
+    refuse_rights_of_file()?;
     let command = Command::find(&args.command)?.with_preparation(filter::install);
     // Fails with advice if the driver is missing or of another version.
     let device = Device::open().map_err(exit::with_help)?;
@@ -67,14 +67,14 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
         listener,
         verbose: args.verbose,
         allows_turns: !args.exact,
-        opened: OpenedEvents::default(),
+        opened_events: OpenedEvents::default(),
         early_dummies: EarlyDummies::default(),
         pmu: Pmu::of_this_cpu().with_counters_of(&device),
         device,
         first_event_with_maps: None,
         idle_events: BTreeSet::new(),
-        has_bpf: false,
-        sampled: SampledEvents::default(),
+        has_tried_bpf: false,
+        sampled_events: SampledEvents::default(),
         refused_events: 0,
         owners: None,
     };
@@ -90,7 +90,7 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
 }
 
 /// Fails if pmctl has rights from its file, since the program would use them, too.
-fn refuse_more_rights() -> Result<()> {
+fn refuse_rights_of_file() -> Result<()> {
     // SAFETY: getauxval(3) takes a number, and accesses no memory of the caller.
     if unsafe { libc::getauxval(libc::AT_SECURE) } == 0 {
         return Ok(());
@@ -132,7 +132,7 @@ struct CallServer<'a> {
     verbose: bool,
     /// The program's events may take turns on the counters.
     allows_turns: bool,
-    opened: OpenedEvents,
+    opened_events: OpenedEvents,
     /// The kernel's dummy events that the program opened before its first event of the driver's.
     early_dummies: EarlyDummies,
     device: Device,
@@ -142,8 +142,8 @@ struct CallServer<'a> {
     /// Names of the events that this PMU does not count.
     idle_events: BTreeSet<String>,
     /// A call has tried to attach a BPF program to an event of the driver's.
-    has_bpf: bool,
-    sampled: SampledEvents,
+    has_tried_bpf: bool,
+    sampled_events: SampledEvents,
     /// Number of events that the driver had no counter for.
     refused_events: u64,
     /// The programs that had the counters when the first event was refused.
@@ -199,7 +199,7 @@ impl CallServer<'_> {
                 self.listener.leave_to_kernel(request)
             }
             FilteredCall::SetBpf | FilteredCall::LinkBpf => {
-                self.has_bpf |= bpf::attaches_to_driver_event(request);
+                self.has_tried_bpf |= bpf::attaches_to_driver_event(request);
                 // The driver or the kernel fails the call: an event of the driver's can't have a BPF program.
                 self.listener.leave_to_kernel(request)
             }
@@ -226,7 +226,8 @@ impl CallServer<'_> {
                 wants_maps,
                 is_idle,
             } => {
-                self.sampled.add(caller, Sampler::Driver, sampled_name);
+                self.sampled_events
+                    .add(caller, SampleSource::Driver, sampled_name);
                 self.early_dummies
                     .replace(self.driver, &self.listener, request);
                 let name = || answer::event_in_words(caller, request.arguments[0]);
@@ -236,7 +237,7 @@ impl CallServer<'_> {
                 if is_idle {
                     self.idle_events.insert(name());
                 }
-                self.opened.add(self.driver, caller, &event);
+                self.opened_events.add(self.driver, caller, &event);
                 self.listener
                     .send_descriptor(request, event.as_fd(), close_on_exec)
                     .map(drop)
@@ -251,7 +252,8 @@ impl CallServer<'_> {
                 Ok(())
             }
             CallAnswer::Kernel(_) => {
-                self.sampled.add(caller, Sampler::Kernel, sampled_name);
+                self.sampled_events
+                    .add(caller, SampleSource::Kernel, sampled_name);
                 self.listener.leave_to_kernel(request)
             }
             CallAnswer::Error { errno, cause } => {
@@ -268,7 +270,7 @@ impl CallServer<'_> {
     /// Enables or disables all events of the driver's that the calling thread has opened.
     fn set_all_events(&self, request: &Request, enabled: bool) {
         let caller = Tid(request.thread);
-        let events = self.opened.events_of(self.driver, caller);
+        let events = self.opened_events.events_of(self.driver, caller);
         // If the caller has died, the descriptors may be those of a later thread with its TID.
         if !self.listener.is_waiting(request) {
             return;
@@ -294,7 +296,7 @@ impl CallServer<'_> {
 
     /// Reports a possible reason why the program has failed.
     fn report_at_failure(&self) {
-        if let Some(message) = self.sampled.message() {
+        if let Some(message) = self.sampled_events.message() {
             complain(message);
         }
     }
@@ -328,7 +330,7 @@ impl CallServer<'_> {
                 events.join(", ")
             ));
         }
-        if self.has_bpf {
+        if self.has_tried_bpf {
             complain(
                 "the program could not attach a BPF program to an event of the driver's: the kernel runs BPF programs \
                  at its own events only.\n\
@@ -405,7 +407,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_counters_of_others_call_for_their_end() {
+    fn other_programs_are_to_end_only_if_they_have_counters() {
         for allows_turns in [true, false] {
             assert!(busy_advice(allows_turns, true).contains("end the programs"));
             let own = busy_advice(allows_turns, false);

@@ -119,7 +119,7 @@ fn receive_calls(
     loop {
         let received = match listener.receive() {
             Ok(Some(request)) => Ok(request),
-            Ok(None) if has_ended(listener) => return,
+            Ok(None) if is_filter_unused(listener) => return,
             Ok(None) => {
                 interrupted_calls.fetch_add(1, Ordering::Relaxed);
                 continue;
@@ -137,7 +137,7 @@ fn receive_calls(
 }
 
 /// Returns whether no process with the filter is left.
-fn has_ended(listener: &Listener) -> bool {
+fn is_filter_unused(listener: &Listener) -> bool {
     let mut poll_fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
     let polled_now = poll(&mut poll_fds, PollTimeout::ZERO);
     polled_now.is_ok()

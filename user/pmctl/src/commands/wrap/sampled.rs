@@ -8,7 +8,7 @@ use super::target::Tid;
 
 /// The source of an event's samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sampler {
+pub(super) enum SampleSource {
     Driver,
     Kernel,
 }
@@ -27,29 +27,29 @@ impl SampledEvents {
     pub(super) fn add(
         &mut self,
         thread: Tid,
-        sampler: Sampler,
+        source: SampleSource,
         name: impl FnOnce() -> Option<String>,
     ) {
         if self.mixed.is_some() {
             return;
         }
         let first_names = self.first_names.entry(thread.0).or_default();
-        let first = &mut first_names[sampler as usize];
+        let first = &mut first_names[source as usize];
         if first.is_none() {
             *first = name();
         }
-        if let [Some(of_driver), Some(of_kernel)] = first_names {
-            self.mixed = Some([of_driver.clone(), of_kernel.clone()]);
+        if let [Some(driver_event), Some(kernel_event)] = first_names {
+            self.mixed = Some([driver_event.clone(), kernel_event.clone()]);
         }
     }
 
     /// Returns the message to show after the program has failed; `None` if no thread has sampled both kinds of events.
     pub(super) fn message(&self) -> Option<String> {
-        let [of_driver, of_kernel] = self.mixed.as_ref()?;
+        let [driver_event, kernel_event] = self.mixed.as_ref()?;
         Some(format!(
-            "the program sampled {of_driver}, which is the driver's, and {of_kernel}, which is the kernel's: these can't \
+            "the program sampled {driver_event}, which is the driver's, and {kernel_event}, which is the kernel's: these can't \
              write to the same ring (PERF_EVENT_IOC_SET_OUTPUT fails with EBADF), as `perf record` lets them.\n\
-             `pmctl record -e {of_driver},{of_kernel} -- COMMAND` samples both, in a file that `perf report` reads."
+             `pmctl record -e {driver_event},{kernel_event} -- COMMAND` samples both, in a file that `perf report` reads."
         ))
     }
 }
@@ -62,13 +62,13 @@ mod tests {
     fn only_both_kinds_in_one_thread_are_reported() {
         let name = |name: &str| Some(name.to_owned());
         let mut sampled = SampledEvents::default();
-        sampled.add(Tid(1), Sampler::Driver, || name("cycles"));
-        sampled.add(Tid(1), Sampler::Driver, || name("branches"));
-        sampled.add(Tid(2), Sampler::Kernel, || name("page-faults"));
+        sampled.add(Tid(1), SampleSource::Driver, || name("cycles"));
+        sampled.add(Tid(1), SampleSource::Driver, || name("branches"));
+        sampled.add(Tid(2), SampleSource::Kernel, || name("page-faults"));
         // An event that only counts.
-        sampled.add(Tid(1), Sampler::Kernel, || None);
+        sampled.add(Tid(1), SampleSource::Kernel, || None);
         assert_eq!(sampled.message(), None);
-        sampled.add(Tid(1), Sampler::Kernel, || name("cpu-clock"));
+        sampled.add(Tid(1), SampleSource::Kernel, || name("cpu-clock"));
         let message = sampled.message().expect("thread 1 has both");
         assert!(
             message.contains("`pmctl record -e cycles,cpu-clock -- COMMAND`"),

@@ -137,24 +137,24 @@ impl Tid {
             })
     }
 
-    /// Returns whether the kernel would let the thread count task `other`, as far as /proc shows. The thread must have this
+    /// Returns whether the kernel would let the thread count `task`, as far as /proc shows. The thread must have this
     /// process's rights.
     ///
     /// A thread may be in a Landlock domain, which /proc does not show. The kernel then allows it events of its own process
     /// and of children in the domain, and with `CAP_PERFMON` events of all tasks.
-    pub(super) fn may_count(self, other: i32) -> bool {
-        self.is_ancestor_of(other) || self.may_count_all()
+    pub(super) fn may_count(self, task: i32) -> bool {
+        self.is_ancestor_of(task) || self.may_count_all()
     }
 
-    /// Returns whether task `other` belongs to the thread's process, or to a descendant.
-    fn is_ancestor_of(self, other: i32) -> bool {
+    /// Returns whether `task` belongs to the thread's process, or to a descendant.
+    fn is_ancestor_of(self, task: i32) -> bool {
         /// No process tree is this deep. A process ID that is reused meanwhile can make a cycle.
         const MAX_DEPTH: usize = 1000;
         let number = |task: Self, name| status_field(&task.status()?, name)?.parse::<i32>().ok();
         let Some(own) = number(self, "Tgid:") else {
             return false;
         };
-        let process = number(Self(other), "Tgid:");
+        let process = number(Self(task), "Tgid:");
         let parent = |process: &i32| number(Self(*process), "PPid:").filter(|parent| *parent > 0);
         let mut processes = iter::successors(process, parent).take(MAX_DEPTH);
         processes.any(|process| process == own)
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_has_its_own_rights_and_init_has_others() {
+    fn a_task_has_its_own_rights_and_a_missing_task_has_none() {
         assert!(current_thread().has_our_rights());
         assert!(!Tid(0).has_our_rights(), "no task has this number");
     }
