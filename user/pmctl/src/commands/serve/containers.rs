@@ -40,13 +40,13 @@ pub(crate) struct Containers {
     patterns: Vec<Pattern>,
     limit: CgroupLimit,
     /// The cgroups that are counted, by name.
-    counted: BTreeMap<PathBuf, Container>,
+    containers: BTreeMap<PathBuf, Container>,
     /// Number of cgroups that match and are not counted.
-    left_out: usize,
+    left_out_count: usize,
     /// The last message about cgroups that are not counted.
     last_complaint: Option<String>,
     /// Number of times that a cgroup's counts were lost and began from 0.
-    lost: u64,
+    lost_count: u64,
 }
 
 /// The largest number of cgroups that are counted, and what to do if there are more.
@@ -101,10 +101,10 @@ impl Containers {
             mount,
             patterns,
             limit,
-            counted: BTreeMap::new(),
-            left_out: 0,
+            containers: BTreeMap::new(),
+            left_out_count: 0,
             last_complaint: None,
-            lost: 0,
+            lost_count: 0,
         };
         match containers.refresh() {
             Ok(Some(error)) if error.cause == Cause::Forbidden => {
@@ -121,13 +121,13 @@ impl Containers {
     }
 
     /// Returns the number of cgroups that are counted.
-    pub(super) fn number(&self) -> usize {
-        self.counted.len()
+    pub(super) fn cgroup_count(&self) -> usize {
+        self.containers.len()
     }
 
     /// Returns the names of the counted cgroups. Some of their events may wait for a free counter.
     pub(crate) fn labels(&self) -> impl Iterator<Item = &Labels> {
-        self.counted.values().map(|container| &container.labels)
+        self.containers.values().map(|container| &container.labels)
     }
 
     /// Returns the greatest number of cgroups that can be counted.
@@ -136,13 +136,13 @@ impl Containers {
     }
 
     /// Returns the number of cgroups that match and are not counted.
-    pub(super) const fn left_out(&self) -> usize {
-        self.left_out
+    pub(super) const fn left_out_count(&self) -> usize {
+        self.left_out_count
     }
 
     /// Returns the number of missing counts: the events that are not open, over all cgroups.
     pub(super) fn missing_count(&self) -> usize {
-        let containers = self.counted.values();
+        let containers = self.containers.values();
         containers
             .map(|container| container.open_events.missing_count())
             .sum()
@@ -150,13 +150,13 @@ impl Containers {
 
     /// Returns the reason why the first missing event is not counted, if it is known.
     pub(crate) fn first_uncounted_reason(&self) -> Option<UncountedReason> {
-        let mut containers = self.counted.values();
+        let mut containers = self.containers.values();
         containers.find_map(|container| container.open_events.first_uncounted_reason())
     }
 
     /// Returns the number of times that a cgroup's counts were lost and began from 0.
     pub(super) const fn lost_count(&self) -> u64 {
-        self.lost
+        self.lost_count
     }
 
     /// Looks up the cgroups, and returns all their counts with labels. The cgroups are read one after the other.
@@ -169,14 +169,14 @@ impl Containers {
                 "--cgroups: {error:#}; the cgroups that were found before are still counted"
             )));
         }
-        let mut values = Vec::with_capacity(self.counted.len() * self.events.len());
-        for (index, container) in self.counted.values_mut().enumerate() {
-            self.lost += container
+        let mut values = Vec::with_capacity(self.containers.len() * self.events.len());
+        for (index, container) in self.containers.values_mut().enumerate() {
+            self.lost_count += container
                 .open_events
                 .read(|event, value| values.push((index, event, value)))?;
         }
         let labels: Vec<&Labels> = self
-            .counted
+            .containers
             .values()
             .map(|container| &container.labels)
             .collect();
@@ -197,44 +197,44 @@ impl Containers {
             is_incomplete,
         } = search(mount, &self.patterns, SEARCH_LIMIT).inspect_err(|_| {
             // Removed cgroups still have descriptors, and the search may have failed for lack of descriptors.
-            self.counted
+            self.containers
                 .retain(|_, container| container.found_cgroup.still_exists(mount));
         })?;
         let existing: HashSet<&FoundCgroup> = cgroups.iter().collect();
-        self.counted.retain(|_, container| {
+        self.containers.retain(|_, container| {
             let cgroup = &container.found_cgroup;
             existing.contains(cgroup) || (is_incomplete && cgroup.still_exists(mount))
         });
-        let is_new = |cgroup: &FoundCgroup| !self.counted.contains_key(&cgroup.name);
+        let is_new = |cgroup: &FoundCgroup| !self.containers.contains_key(&cgroup.name);
         let _reserve = if self.missing_count() > 0 || cgroups.iter().any(is_new) {
             reserve_descriptors()
         } else {
             Vec::new()
         };
-        for container in self.counted.values_mut() {
+        for container in self.containers.values_mut() {
             // A counter that was in use may be free now.
             container.open_missing(&self.device, &self.events);
         }
         let mut failure = None;
         let mut is_full = false;
-        self.left_out = 0;
-        cgroups.retain(|cgroup| !self.counted.contains_key(&cgroup.name));
+        self.left_out_count = 0;
+        cgroups.retain(|cgroup| !self.containers.contains_key(&cgroup.name));
         // Cgroups of higher levels come first, since users may make any number of cgroups within theirs. The sort is stable,
         // so cgroups of one level stay in the order of their names.
         cgroups.sort_by_key(FoundCgroup::levels);
         for found_cgroup in cgroups {
-            if self.counted.len() >= self.limit.max_count || is_full {
-                self.left_out += 1;
+            if self.containers.len() >= self.limit.max_count || is_full {
+                self.left_out_count += 1;
                 continue;
             }
             match self.open_container(&found_cgroup) {
                 Ok(container) => {
-                    self.counted.insert(found_cgroup.name, container);
+                    self.containers.insert(found_cgroup.name, container);
                 }
                 // The cgroup was removed after it was found.
                 Err(error) if error.cause == Cause::NoSuchCgroup => {}
                 Err(error) => {
-                    self.left_out += 1;
+                    self.left_out_count += 1;
                     is_full = !concerns_one_cgroup(&error);
                     failure = Some(error);
                 }
@@ -281,10 +281,10 @@ impl Containers {
             let help = error.cause.help().unwrap_or_default();
             return Some(format!(
                 "only {} cgroups are counted, since opening another one failed: {error}\n{help}",
-                self.counted.len()
+                self.containers.len()
             ));
         }
-        (self.left_out > 0).then(|| {
+        (self.left_out_count > 0).then(|| {
             let CgroupLimit { max_count, advice } = self.limit;
             format!("only {max_count} cgroups are counted, which is the limit. {advice}")
         })

@@ -20,7 +20,7 @@ pub(super) struct Counters {
     events: Vec<EventSpec>,
     cpus: Vec<Cpu>,
     /// Number of times that a group was closed because its counts were lost.
-    lost: u64,
+    lost_count: u64,
 }
 
 /// The counters of a CPU.
@@ -60,7 +60,7 @@ impl Counters {
             device,
             events,
             cpus,
-            lost: 0,
+            lost_count: 0,
         };
         let mut failures: Vec<(usize, UncountedReason, Error)> = Vec::new();
         let mut last_error = None;
@@ -70,7 +70,7 @@ impl Counters {
                     return Err(exit::with_help(error));
                 };
                 let is_known = failures.iter().any(|(e, r, _)| (*e, *r) == (event, reason));
-                if reason != UncountedReason::Cpu && !is_known {
+                if reason != UncountedReason::OfflineCpu && !is_known {
                     failures.push((event, reason, error.clone()));
                 }
                 last_error = Some(error);
@@ -118,7 +118,7 @@ impl Counters {
 
     /// Returns the number of times that a CPU's counts were lost because another program wrote to the counters' registers.
     pub(super) const fn lost_count(&self) -> u64 {
-        self.lost
+        self.lost_count
     }
 
     /// Returns all counts, by CPU.
@@ -131,7 +131,7 @@ impl Counters {
             // The error is ignored: an event that can't be opened now is tried again at the next reading.
             let _ = cpu.open_missing(&self.device, &self.events);
             let number = cpu.number;
-            self.lost += cpu.open_events.read(|event, value| {
+            self.lost_count += cpu.open_events.read(|event, value| {
                 counts.push(CpuCount {
                     event,
                     cpu: number,

@@ -60,17 +60,17 @@ impl ServerTotals {
     }
 }
 
-/// Returns the page with all metrics. `open` is the number of open connections.
+/// Returns the page with all metrics.
 ///
 /// # Errors
 /// Reading a counter fails.
 pub(super) fn write(
-    form: TextFormat,
+    format: TextFormat,
     (counters, containers): (&mut Counters, Option<&mut Containers>),
-    (done, open): (&ServerTotals, usize),
+    (totals, open_connections): (&ServerTotals, usize),
     started: SystemTime,
 ) -> Result<String, Error> {
-    let mut page = MetricsText::new(form);
+    let mut page = MetricsText::new(format);
     write_counters(&mut page, counters)?;
     let (mut missing, mut lost) = (counters.missing_count(), counters.lost_count());
     if let Some(containers) = containers {
@@ -79,7 +79,7 @@ pub(super) fn write(
         lost += containers.lost_count();
     }
     write_gaps(&mut page, (missing, lost));
-    write_server(&mut page, (done, open));
+    write_server(&mut page, (totals, open_connections));
     write_process(&mut page, started);
     Ok(page.end())
 }
@@ -101,19 +101,19 @@ fn write_gaps(page: &mut MetricsText, (missing, lost): (usize, u64)) {
 }
 
 /// Writes the numbers about the server: its requests, its profiles, its connections and its version.
-fn write_server(page: &mut MetricsText, (done, open): (&ServerTotals, usize)) {
+fn write_server(page: &mut MetricsText, (totals, open_connections): (&ServerTotals, usize)) {
     page.metric(
         "perfmon_scrapes",
         MetricKind::Counter,
         "Number of requests for this page",
     )
-    .sample(&[], done.scrapes);
+    .sample(&[], totals.scrapes);
     page.metric(
         "perfmon_profiles",
         MetricKind::Counter,
         "Number of profiles, by how they ended",
     );
-    for ((_, result), number) in OUTCOMES.iter().zip(done.profiles) {
+    for ((_, result), number) in OUTCOMES.iter().zip(totals.profiles) {
         page.sample(&[("result", result)], number);
     }
     page.metric(
@@ -121,25 +121,25 @@ fn write_server(page: &mut MetricsText, (done, open): (&ServerTotals, usize)) {
         MetricKind::Counter,
         "Number of requests that were answered with an error",
     )
-    .sample(&[], done.refused);
+    .sample(&[], totals.refused);
     page.metric(
         "perfmon_connections",
         MetricKind::Gauge,
         "Number of open connections",
     )
-    .sample(&[], open);
+    .sample(&[], open_connections);
     page.metric(
         "perfmon_connections_accepted",
         MetricKind::Counter,
         "Number of connections so far",
     )
-    .sample(&[], done.connections);
+    .sample(&[], totals.connections);
     page.metric(
         "perfmon_connections_dropped",
         MetricKind::Counter,
         "Number of connections that were closed since their clients were slow, or for new ones",
     )
-    .sample(&[], done.dropped);
+    .sample(&[], totals.dropped);
     page.metric("perfmon_build", MetricKind::Info, "Version of pmctl")
         .sample(&[("version", &env!("CARGO_PKG_VERSION"))], 1);
 }
@@ -210,13 +210,13 @@ fn write_containers(page: &mut MetricsText, containers: &mut Containers) -> Resu
         MetricKind::Gauge,
         "Number of cgroups that are counted",
     )
-    .sample(&[], containers.number());
+    .sample(&[], containers.cgroup_count());
     page.metric(
         "perfmon_cgroups_left_out",
         MetricKind::Gauge,
         "Number of cgroups that match a pattern and are not counted",
     )
-    .sample(&[], containers.left_out());
+    .sample(&[], containers.left_out_count());
     page.metric(
         "perfmon_cgroups_limit",
         MetricKind::Gauge,

@@ -76,7 +76,7 @@ pub(crate) fn serve(args: &Serve) -> Result<u8> {
         pmu,
         started: SystemTime::now(),
         totals: RefCell::new(ServerTotals::default()),
-        profile: Cell::new(None),
+        profile_end: Cell::new(None),
         connections: RefCell::new(VecDeque::new()),
     };
     let runtime = Builder::new_current_thread()
@@ -102,13 +102,16 @@ fn open_counters(device: &Device, events: Vec<EventSpec>, cpus: &Cpus) -> Result
     let counters = Counters::open(device.clone(), events, cpus, |event, cpus, error| {
         let (label, cause) = (&event.label, &error.cause);
         match UncountedReason::of(cause) {
-            Some(UncountedReason::Counter) => complain(format_args!(
+            Some(UncountedReason::NoFreeCounter) => complain(format_args!(
                 "{label} is left out for now on CPU {cpus}: {cause}. Each request for /metrics tries again to count it."
             )),
             _ => complain(format_args!("{label} is left out on CPU {cpus}: {cause}")),
         }
     })?;
-    complain(format_args!("counting {}", counted_events(&counters)));
+    complain(format_args!(
+        "counting {}",
+        counted_events_in_words(&counters)
+    ));
     Ok(counters)
 }
 
@@ -122,8 +125,8 @@ fn open_containers(
         return Ok(None);
     }
     let containers = Containers::open(device, events, cgroup_choice(args)?)?;
-    let number = count(containers.number() as u64, "cgroup");
-    let note = match containers.number() {
+    let number = count(containers.cgroup_count() as u64, "cgroup");
+    let note = match containers.cgroup_count() {
         0 => ": none matches now, and new ones are counted when they appear",
         _ => "",
     };
@@ -147,7 +150,7 @@ fn cgroup_choice(args: &Serve) -> Result<(Vec<Pattern>, CgroupLimit), Usage> {
 }
 
 /// Returns a text with the counted events and their CPUs. Events on the same CPUs are grouped.
-fn counted_events(counters: &Counters) -> String {
+fn counted_events_in_words(counters: &Counters) -> String {
     let mut groups: Vec<(Cpus, Vec<&str>)> = Vec::new();
     for (index, event) in counters.events().iter().enumerate() {
         let cpus = counters.cpus_counting(index);

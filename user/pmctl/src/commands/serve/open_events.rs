@@ -10,29 +10,29 @@ use perfmon::{Cause, Device, Error, Group};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UncountedReason {
     /// No counter is free.
-    Counter,
+    NoFreeCounter,
     /// The CPU or the driver can't count the event.
-    Event,
+    UnsupportedEvent,
     /// The CPU is offline.
-    Cpu,
+    OfflineCpu,
     /// Tasks of the cgroup have run on CPUs that can't count the event.
-    Part,
+    PartialCount,
 }
 
 impl UncountedReason {
     /// Returns the reason that an error stands for; `None` for other errors.
     pub(super) const fn of(cause: &Cause) -> Option<Self> {
         match cause {
-            Cause::NoFreeCounter(_) => Some(Self::Counter),
-            Cause::NoSuchEvent | Cause::NotSupported => Some(Self::Event),
-            Cause::NoSuchCpu => Some(Self::Cpu),
+            Cause::NoFreeCounter(_) => Some(Self::NoFreeCounter),
+            Cause::NoSuchEvent | Cause::NotSupported => Some(Self::UnsupportedEvent),
+            Cause::NoSuchCpu => Some(Self::OfflineCpu),
             _ => None,
         }
     }
 
     /// Returns whether the reason stays, so that another attempt to open the event is of no use.
     const fn is_permanent(self) -> bool {
-        matches!(self, Self::Event | Self::Part)
+        matches!(self, Self::UnsupportedEvent | Self::PartialCount)
     }
 }
 
@@ -43,7 +43,7 @@ pub(super) struct OpenEvents {
     uncounted_reasons: Vec<Option<UncountedReason>>,
 }
 
-/// An open group, with the indexes of its events.
+/// An open group, with the indices of its events.
 struct OpenGroup {
     group: Group,
     events: Vec<usize>,
@@ -52,7 +52,11 @@ struct OpenGroup {
 impl OpenEvents {
     /// Creates the state without any open event. Events that the CPU does not have are never opened.
     pub(super) fn none(events: &[EventSpec]) -> Self {
-        let absence = |event: &EventSpec| event.is_absent().then_some(UncountedReason::Event);
+        let absence = |event: &EventSpec| {
+            event
+                .is_absent()
+                .then_some(UncountedReason::UnsupportedEvent)
+        };
         Self {
             groups: Vec::new(),
             uncounted_reasons: events.iter().map(absence).collect(),
@@ -79,18 +83,18 @@ impl OpenEvents {
         self.uncounted_reasons.len() - self.open_events().count()
     }
 
-    /// Returns the indexes of the open events.
+    /// Returns the indices of the open events.
     fn open_events(&self) -> impl Iterator<Item = usize> + '_ {
         let groups = self.groups.iter();
         groups.flat_map(|opened| opened.events.iter().copied())
     }
 
-    /// Opens the events that are not open: as one group if possible, otherwise each alone. `of_target` sets the CPU or the
+    /// Opens the events that are not open: as one group if possible, otherwise each alone. `set_target` sets the CPU or the
     /// cgroup of a group's leader. Returns the events that can't be opened, with the error.
     pub(super) fn open_missing(
         &mut self,
         device_and_events: (&Device, &[EventSpec]),
-        of_target: impl Fn(Builder) -> Builder,
+        set_target: impl Fn(Builder) -> Builder,
     ) -> Vec<(usize, Error)> {
         let missing_events: Vec<usize> = (0..self.uncounted_reasons.len())
             .filter(|event| {
@@ -102,7 +106,7 @@ impl OpenEvents {
             return Vec::new();
         }
         if self
-            .try_open(device_and_events, &of_target, &missing_events)
+            .try_open(device_and_events, &set_target, &missing_events)
             .is_ok()
         {
             for event in missing_events {
@@ -112,7 +116,7 @@ impl OpenEvents {
         }
         let mut failures = Vec::new();
         for event in missing_events {
-            let result = self.try_open(device_and_events, &of_target, &[event]);
+            let result = self.try_open(device_and_events, &set_target, &[event]);
             self.uncounted_reasons[event] = result
                 .as_ref()
                 .err()
@@ -122,21 +126,21 @@ impl OpenEvents {
         failures
     }
 
-    /// Opens the events with these indexes as a group.
+    /// Opens the events with these indices as a group.
     fn try_open(
         &mut self,
         (device, events): (&Device, &[EventSpec]),
-        of_target: impl Fn(Builder) -> Builder,
-        indexes: &[usize],
+        set_target: impl Fn(Builder) -> Builder,
+        indices: &[usize],
     ) -> Result<(), Error> {
-        let mut builders = indexes.iter().filter_map(|event| events[*event].builder());
+        let mut builders = indices.iter().filter_map(|event| events[*event].builder());
         let Some(leader) = builders.next() else {
             return Ok(());
         };
-        let group = builders.fold(Group::of(of_target(leader)), GroupBuilder::and);
+        let group = builders.fold(Group::of(set_target(leader)), GroupBuilder::and);
         self.groups.push(OpenGroup {
             group: group.open_on(device)?,
-            events: indexes.to_vec(),
+            events: indices.to_vec(),
         });
         Ok(())
     }
@@ -153,7 +157,7 @@ impl OpenEvents {
         self.groups.retain(|opened| match opened.group.read() {
             Ok(values) if values.running < values.enabled => {
                 for event in &opened.events {
-                    uncounted_reasons[*event] = Some(UncountedReason::Part);
+                    uncounted_reasons[*event] = Some(UncountedReason::PartialCount);
                 }
                 false
             }
@@ -191,7 +195,7 @@ mod tests {
                 open_events.uncounted_reason(0),
                 open_events.uncounted_reason(1)
             ),
-            (None, Some(UncountedReason::Event))
+            (None, Some(UncountedReason::UnsupportedEvent))
         );
         assert_eq!(open_events.missing_count(), 2);
     }

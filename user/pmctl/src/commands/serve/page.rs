@@ -14,12 +14,12 @@ use crate::system::text::count;
 /// The reasons that the page shows, each with the words that say that the event is not counted, and why.
 const UNCOUNTED_REASONS: [(UncountedReason, &str, &str); 2] = [
     (
-        UncountedReason::Counter,
+        UncountedReason::NoFreeCounter,
         "not counted now",
         "no counter is free",
     ),
     (
-        UncountedReason::Event,
+        UncountedReason::UnsupportedEvent,
         "not counted",
         "the CPU or the driver can't count it",
     ),
@@ -41,7 +41,7 @@ pub(super) fn index(
         .collect();
     let events = events.concat();
     let cgroups = containers.map_or_else(String::new, |containers| {
-        let number = count(containers.number() as u64, "cgroup");
+        let number = count(containers.cgroup_count() as u64, "cgroup");
         format!(
             "<p>The same events in each of {number}: <code>container_perf_events_total</code>; at most {}.</p>\n",
             containers.max_count()
@@ -118,15 +118,15 @@ mod tests {
         };
         assert_eq!(notes_for(None), "");
         assert_eq!(
-            notes_for(Some(UncountedReason::Counter)),
+            notes_for(Some(UncountedReason::NoFreeCounter)),
             "; not counted now on CPU 0-1: no counter is free"
         );
         assert!(
-            notes_for(Some(UncountedReason::Event))
+            notes_for(Some(UncountedReason::UnsupportedEvent))
                 .starts_with("; not counted on CPU 0-1: the CPU")
         );
         // An offline CPU is no reason for a note.
-        assert_eq!(notes_for(Some(UncountedReason::Cpu)), "");
+        assert_eq!(notes_for(Some(UncountedReason::OfflineCpu)), "");
     }
 
     #[test]

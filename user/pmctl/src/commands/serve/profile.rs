@@ -87,7 +87,7 @@ pub(super) async fn make_profile(
     let (mut recorder, mut exporter) = start(request, cpus).map_err(io_refusal)?;
     // The messages are read at the same time as the profile, so that no command waits because its pipe is full.
     let [recorder_errors, exporter_errors] = [recorder.stderr.take(), exporter.stderr.take()]
-        .map(|from| tokio::spawn(read_errors(from)));
+        .map(|stream| tokio::spawn(read_errors(stream)));
     let output = exporter.stdout.take();
     let work = async {
         let bytes = read_up_to(output, MAX_PROFILE_BYTES + 1).await?;
@@ -106,10 +106,10 @@ pub(super) async fn make_profile(
         );
         Refusal::new(StatusCode::GATEWAY_TIMEOUT, reason)
     })?;
-    let (bytes, (recorder_errors, exporter_errors), recorded, exported) =
+    let (bytes, (recorder_errors, exporter_errors), recorder_status, exporter_status) =
         result.map_err(io_refusal)?;
     assess_result(
-        (bytes, recorded, exported),
+        (bytes, recorder_status, exporter_status),
         &message_text(&recorder_errors),
         &message_text(&exporter_errors),
     )
@@ -172,22 +172,22 @@ fn pmctl() -> Command {
 }
 
 /// Reads a stream to its end, but at most `limit` bytes.
-async fn read_up_to(from: Option<impl AsyncRead + Unpin>, limit: u64) -> io::Result<Vec<u8>> {
+async fn read_up_to(stream: Option<impl AsyncRead + Unpin>, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    if let Some(from) = from {
-        from.take(limit).read_to_end(&mut bytes).await?;
+    if let Some(stream) = stream {
+        stream.take(limit).read_to_end(&mut bytes).await?;
     }
     Ok(bytes)
 }
 
 /// Reads what a command writes to standard error, and returns the beginning.
-async fn read_errors(from: Option<ChildStderr>) -> io::Result<Vec<u8>> {
-    let Some(mut from) = from else {
+async fn read_errors(stream: Option<ChildStderr>) -> io::Result<Vec<u8>> {
+    let Some(mut stream) = stream else {
         return Ok(Vec::new());
     };
-    let bytes = read_up_to(Some(&mut from), MAX_ERROR_BYTES).await?;
+    let bytes = read_up_to(Some(&mut stream), MAX_ERROR_BYTES).await?;
     // Reads the rest, too: a command whose pipe is full would wait.
-    tokio::io::copy(&mut from, &mut tokio::io::sink()).await?;
+    tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
     Ok(bytes)
 }
 
@@ -199,7 +199,7 @@ fn message_text(bytes: &[u8]) -> String {
 
 /// Returns the profile, or the answer about its failure.
 fn assess_result(
-    (bytes, recorded, exported): (Vec<u8>, ExitStatus, ExitStatus),
+    (bytes, recorder_status, exporter_status): (Vec<u8>, ExitStatus, ExitStatus),
     recorder_errors: &str,
     exporter_errors: &str,
 ) -> Result<ServedProfile, Refusal> {
@@ -212,19 +212,20 @@ fn assess_result(
     }
     // At the size limit the recorder stops and succeeds, with a message.
     let is_cut = recorder_errors.contains("--max-size");
-    if exported.success() && !bytes.is_empty() {
+    if exporter_status.success() && !bytes.is_empty() {
         return Ok(ServedProfile {
             bytes: bytes.into(),
-            incomplete_message: (!recorded.success() || is_cut).then(|| recorder_errors.to_owned()),
+            incomplete_message: (!recorder_status.success() || is_cut)
+                .then(|| recorder_errors.to_owned()),
         });
     }
-    let status = match recorded.code().map(u8::try_from) {
+    let status = match recorder_status.code().map(u8::try_from) {
         Some(Ok(exit::USAGE)) => StatusCode::BAD_REQUEST,
         // The counters are in use, or this user may not sample.
         Some(Ok(exit::NO_COUNT)) => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    let reason = if recorded.success() {
+    let reason = if recorder_status.success() {
         exporter_errors
     } else {
         recorder_errors

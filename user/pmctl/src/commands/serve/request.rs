@@ -94,9 +94,9 @@ fn refuse_method(allow: &'static str, reason: &str) -> Refusal {
 /// resolves to this machine, and could otherwise still cause profiles to be made.
 fn refuse_other_sites(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
     // A header may come more than once.
-    let all_values = |name: HeaderName, is_good: fn(&str) -> bool| {
+    let all_values = |name: HeaderName, is_allowed: fn(&str) -> bool| {
         let mut values = headers.get_all(name).iter();
-        values.all(|value| value.to_str().is_ok_and(is_good))
+        values.all(|value| value.to_str().is_ok_and(is_allowed))
     };
     let authority = uri.authority();
     if !authority.is_none_or(|authority| is_this_machine(authority.as_str()))

@@ -66,7 +66,7 @@ pub(super) struct Server {
     pub(super) started: SystemTime,
     pub(super) totals: RefCell<ServerTotals>,
     /// End of the recording of the profile that is being made, if there is one.
-    pub(super) profile: Cell<Option<Instant>>,
+    pub(super) profile_end: Cell<Option<Instant>>,
     /// Open connections, the oldest first.
     pub(super) connections: RefCell<VecDeque<Connection>>,
 }
@@ -82,7 +82,7 @@ struct ConnectionState {
     /// Time at which the connection is closed.
     deadline: Cell<Instant>,
     /// The connection waits for a profile, and not for its client.
-    is_busy: Cell<bool>,
+    waits_for_profile: Cell<bool>,
     /// The first request has not been answered, or a part of a further one has arrived.
     has_request: Cell<bool>,
     /// The client does not take the answer as fast as it is written.
@@ -94,7 +94,7 @@ impl ConnectionState {
     fn new() -> Self {
         Self {
             deadline: Cell::new(Instant::now() + CLIENT_TIMEOUT),
-            is_busy: Cell::new(false),
+            waits_for_profile: Cell::new(false),
             has_request: Cell::new(true),
             is_answer_pending: Cell::new(false),
         }
@@ -102,7 +102,7 @@ impl ConnectionState {
 
     /// Sets the deadline for the client, which has to act next: the answer to its request is ready.
     fn wait_for_client(&self) {
-        self.is_busy.set(false);
+        self.waits_for_profile.set(false);
         self.has_request.set(false);
         self.deadline.set(Instant::now() + CLIENT_TIMEOUT);
     }
@@ -116,15 +116,17 @@ impl ConnectionState {
                 let has_ended = connection.as_mut().poll(context).is_ready();
                 // hyper does not notice that the client has closed the connection, if the client had sent more than the
                 // request.
-                if has_ended || (self.is_busy.get() && closed.as_mut().poll(context).is_ready()) {
+                if has_ended
+                    || (self.waits_for_profile.get() && closed.as_mut().poll(context).is_ready())
+                {
                     return Poll::Ready(());
                 }
                 Poll::Pending
             });
             // A deadline that is set during this wait is at least CLIENT_TIMEOUT away, and so not before the end of this
             // wait.
-            let next = self.deadline.get().min(Instant::now() + CLIENT_TIMEOUT);
-            if timeout_at(next, end).await.is_ok() {
+            let wait_end = self.deadline.get().min(Instant::now() + CLIENT_TIMEOUT);
+            if timeout_at(wait_end, end).await.is_ok() {
                 return false;
             }
             if self.deadline.get() <= Instant::now() {
@@ -280,7 +282,7 @@ impl Server {
         let idle = connections
             .iter()
             .enumerate()
-            .filter(|(_, connection)| !connection.state.is_busy.get());
+            .filter(|(_, connection)| !connection.state.waits_for_profile.get());
         let longest_waiting = idle.min_by_key(|(_, connection)| connection.state.deadline.get());
         if let Some(connection) = longest_waiting
             .map(|(index, _)| index)
@@ -359,11 +361,11 @@ impl Server {
     }
 
     /// Answers with the metrics.
-    fn metrics_answer(&self, form: TextFormat) -> Result<Answer, Refusal> {
+    fn metrics_answer(&self, format: TextFormat) -> Result<Answer, Refusal> {
         self.totals.borrow_mut().scrapes += 1;
         let open_connections = self.connections.borrow().len();
         let text = metrics::write(
-            form,
+            format,
             (
                 &mut self.counters.borrow_mut(),
                 self.containers.borrow_mut().as_mut(),
@@ -372,7 +374,7 @@ impl Server {
             self.started,
         );
         match text {
-            Ok(text) => Ok(page_answer(form.content_type(), text)),
+            Ok(text) => Ok(page_answer(format.content_type(), text)),
             Err(error) => Err(Refusal::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 error.to_string(),
@@ -388,7 +390,7 @@ impl Server {
     ) -> Result<Answer, Refusal> {
         let request = ProfileRequest::parse(query, self.limits)?;
         profile::check_event(&request.event, &Machine::here(), &self.pmu)?;
-        if self.profile.get().is_some() {
+        if self.profile_end.get().is_some() {
             self.totals
                 .borrow_mut()
                 .count_profile(ProfileOutcome::Refused);
@@ -431,7 +433,7 @@ impl Server {
             set_header(&mut answer, ALLOW, methods);
         }
         if status == StatusCode::SERVICE_UNAVAILABLE {
-            let time_left = self.profile.get().map_or(Duration::ZERO, |end| {
+            let time_left = self.profile_end.get().map_or(Duration::ZERO, |end| {
                 end.saturating_duration_since(Instant::now())
             });
             let seconds = (time_left.as_secs() + 1).to_string();
@@ -450,8 +452,8 @@ struct ProfileInProgress<'a> {
 impl<'a> ProfileInProgress<'a> {
     fn new(server: &'a Server, request: &ProfileRequest, state: &ConnectionState) -> Self {
         let end = Instant::now() + Duration::from_secs(request.seconds.into());
-        server.profile.set(Some(end));
-        state.is_busy.set(true);
+        server.profile_end.set(Some(end));
+        state.waits_for_profile.set(true);
         // Making the profile has a timeout of its own, which ends before this deadline.
         state.deadline.set(end + 4 * CLIENT_TIMEOUT);
         Self {
@@ -463,7 +465,7 @@ impl<'a> ProfileInProgress<'a> {
 
 impl Drop for ProfileInProgress<'_> {
     fn drop(&mut self) {
-        self.server.profile.set(None);
+        self.server.profile_end.set(None);
         self.server.totals.borrow_mut().count_profile(self.outcome);
     }
 }
@@ -517,7 +519,7 @@ mod tests {
             let socket = duplicate_socket(&stream).expect("there are descriptors");
             let state = ConnectionState::new();
             let service = service_fn(|_| {
-                state.is_busy.set(true);
+                state.waits_for_profile.set(true);
                 pending::<Result<Answer, Infallible>>()
             });
             let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
@@ -526,7 +528,7 @@ mod tests {
             client.write_all(request).expect("it is open");
             let second = Duration::from_secs(1);
             let early = timeout(second, run.as_mut()).await;
-            assert!(early.is_err() && state.is_busy.get());
+            assert!(early.is_err() && state.waits_for_profile.get());
             drop(client);
             assert_eq!(timeout(20 * second, run).await, Ok(false));
         });
@@ -541,7 +543,7 @@ mod tests {
             let (begin, profile) = (Instant::now(), 3 * CLIENT_TIMEOUT / 2);
             let state = ConnectionState::new();
             let connection = async {
-                state.is_busy.set(true);
+                state.waits_for_profile.set(true);
                 state.deadline.set(begin + profile + 4 * CLIENT_TIMEOUT);
                 sleep(profile).await;
                 state.wait_for_client();

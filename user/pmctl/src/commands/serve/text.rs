@@ -16,13 +16,13 @@ impl TextFormat {
     pub(super) fn accepted(header: Option<&str>) -> Self {
         let quality_of = |content_type: &str| {
             let ranges = header.unwrap_or_default().split(',');
-            let of_range = ranges.filter_map(|range| {
+            let qualities = ranges.filter_map(|range| {
                 let mut words = range.split(';').map(str::trim);
                 let is_same = words.next()?.eq_ignore_ascii_case(content_type);
                 let quality = words.find_map(|word| word.strip_prefix("q="));
                 is_same.then(|| quality.map_or(1.0, |q| q.parse().unwrap_or(0.0)))
             });
-            of_range.fold(0.0, f64::max)
+            qualities.fold(0.0, f64::max)
         };
         let open_metrics = quality_of("application/openmetrics-text");
         if open_metrics > 0.0 && open_metrics >= quality_of("text/plain") {
@@ -60,8 +60,8 @@ impl MetricKind {
     }
 
     /// Returns the name of the type in a format.
-    const fn type_name(self, form: TextFormat) -> &'static str {
-        match (self, form) {
+    const fn type_name(self, format: TextFormat) -> &'static str {
+        match (self, format) {
             (Self::Counter, _) => "counter",
             (Self::Info, TextFormat::OpenMetrics) => "info",
             (Self::Gauge, _) | (Self::Info, TextFormat::Prometheus) => "gauge",
@@ -72,17 +72,17 @@ impl MetricKind {
 /// A page of metrics that is being written.
 pub(super) struct MetricsText {
     text: String,
-    form: TextFormat,
+    format: TextFormat,
     /// The metric whose samples are written at present.
     name: &'static str,
     kind: MetricKind,
 }
 
 impl MetricsText {
-    pub(super) fn new(form: TextFormat) -> Self {
+    pub(super) fn new(format: TextFormat) -> Self {
         Self {
             text: String::with_capacity(4096),
-            form,
+            format,
             name: "",
             kind: MetricKind::Gauge,
         }
@@ -92,11 +92,11 @@ impl MetricsText {
     pub(super) fn metric(&mut self, name: &'static str, kind: MetricKind, help: &str) -> &mut Self {
         (self.name, self.kind) = (name, kind);
         // In Prometheus' format, a metric has the same name as its samples.
-        let suffix = match self.form {
+        let suffix = match self.format {
             TextFormat::OpenMetrics => "",
             TextFormat::Prometheus => kind.suffix(),
         };
-        let type_name = kind.type_name(self.form);
+        let type_name = kind.type_name(self.format);
         self.push(format_args!(
             "# HELP {name}{suffix} {help}.\n# TYPE {name}{suffix} {type_name}\n"
         ));
@@ -124,7 +124,7 @@ impl MetricsText {
 
     /// Ends the page, and returns its text.
     pub(super) fn end(mut self) -> String {
-        if self.form == TextFormat::OpenMetrics {
+        if self.format == TextFormat::OpenMetrics {
             self.text.push_str("# EOF\n");
         }
         self.text
@@ -157,8 +157,8 @@ impl Write for LabelEscaper<'_> {
 mod tests {
     use super::*;
 
-    fn page(form: TextFormat) -> String {
-        let mut page = MetricsText::new(form);
+    fn page(format: TextFormat) -> String {
+        let mut page = MetricsText::new(format);
         page.metric("a_events", MetricKind::Counter, "Number of events")
             .sample(&[("cpu", &0), ("event", &"x\\\"\n")], u64::MAX)
             .sample(&[("cpu", &1), ("event", &"y")], 0);
@@ -196,11 +196,11 @@ mod tests {
     #[test]
     fn the_accept_header_chooses_the_format() {
         // Headers that Prometheus 2.53 and 3 send.
-        let of_2 = "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,\
+        let header_of_2 = "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,\
                     text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
-        let of_3 = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+        let header_of_3 = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
                     text/plain;version=1.0.0;q=0.4";
-        for open in [of_2, of_3, "application/openmetrics-text"] {
+        for open in [header_of_2, header_of_3, "application/openmetrics-text"] {
             assert_eq!(
                 TextFormat::accepted(Some(open)),
                 TextFormat::OpenMetrics,

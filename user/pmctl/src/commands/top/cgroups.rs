@@ -141,11 +141,13 @@ pub(super) fn top(args: &Top, globs: &str) -> Result<u8> {
 /// Returns why events are not counted, in words.
 const fn reason_in_words(uncounted_reason: Option<UncountedReason>) -> &'static str {
     match uncounted_reason {
-        Some(UncountedReason::Counter) => {
+        Some(UncountedReason::NoFreeCounter) => {
             "no counter is free (`pmctl doctor` names the programs that have them)"
         }
-        Some(UncountedReason::Event | UncountedReason::Cpu) => "the CPU lacks an event",
-        Some(UncountedReason::Part) => "tasks ran on CPUs that do not count all events",
+        Some(UncountedReason::UnsupportedEvent | UncountedReason::OfflineCpu) => {
+            "the CPU lacks an event"
+        }
+        Some(UncountedReason::PartialCount) => "tasks ran on CPUs that do not count all events",
         None => "counts were lost, since something else changed the registers; they begin again",
     }
 }
