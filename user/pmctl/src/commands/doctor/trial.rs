@@ -106,7 +106,7 @@ impl Trials {
         let has_probes = matches!(&info, Ok(Ok(info)) if info.has_mappings);
         let has_place_holder = matches!(&info, Ok(Ok(info)) if info.has_place_holders);
         let event = count_by_event().into();
-        let sampling_trial = take_samples(0).into();
+        let sampling = take_samples(0).into();
         let precise_support = device.as_ref().ok().map(precise::supported_by);
         let precise = match precise_support {
             Some(Ok(Some(_))) => take_samples(precise::ANY_FORMAT_PRECISION).into(),

@@ -29,10 +29,10 @@ pub(super) fn variables(args: &Vm, has_terminal: bool) -> Result<Vec<(OsString, 
     if args.env_all {
         env::vars_os().for_each(|(name, value)| set(&name, value));
     } else {
-        let callers = CALLER_VARIABLES
+        let caller_names = CALLER_VARIABLES
             .iter()
             .chain(CALLER_TERMINAL_VARIABLES.iter().filter(|_| has_terminal));
-        for name in callers {
+        for name in caller_names {
             if let Some(value) = env::var_os(name) {
                 set(OsStr::new(name), value);
             }

@@ -29,7 +29,7 @@ impl Image {
             .filter(|value| !value.is_empty())
             .map(PathBuf::from);
         if let Some(directory) = chosen.map(Path::to_owned).or(variable) {
-            let image = Self::of(&directory);
+            let image = Self::in_directory(&directory);
             if let Some(missing) = image.missing_file() {
                 bail!(
                     "{} has no virtual machine: the file {} is missing.",
@@ -46,7 +46,7 @@ impl Image {
             .flat_map(|bin| [bin.to_owned(), bin.join("../lib/perfmon-vm")]);
         let mut images = directories
             .chain([PathBuf::from(INSTALLED_IMAGE)])
-            .map(|directory| Self::of(&directory));
+            .map(|directory| Self::in_directory(&directory));
         match images.find(|image| image.missing_file().is_none()) {
             Some(image) => Ok(image),
             None => bail!(
@@ -58,7 +58,7 @@ impl Image {
     }
 
     /// Returns the paths of the files in a directory.
-    fn of(directory: &Path) -> Self {
+    fn in_directory(directory: &Path) -> Self {
         let path = |name| directory.join(name);
         Self {
             qemu: path("qemu-system-x86_64"),
@@ -70,10 +70,10 @@ impl Image {
 
     /// Returns the path of a file that does not exist, if there is one.
     fn missing_file(&self) -> Option<&Path> {
-        let parts = [&self.qemu, &self.firmware, &self.kernel, &self.initrd];
-        parts
+        let files = [&self.qemu, &self.firmware, &self.kernel, &self.initrd];
+        files
             .into_iter()
-            .find(|part| !part.exists())
+            .find(|file| !file.exists())
             .map(PathBuf::as_path)
     }
 }

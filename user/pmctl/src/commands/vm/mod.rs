@@ -75,13 +75,16 @@ pub(crate) fn vm(args: &Vm) -> Result<u8> {
         MachineStart::Stopped(signal) => return Ok(end_by_signal(signal)),
     };
     let mut relay = HostRelay::new(socket, signals, is_terminal, results)?;
-    let first = Message::Start(guest_task(args, &relay, &shared_folders, is_terminal)?);
-    let mut outcome = relay.run(&first, StartWatch::new(qemu.id(), snapshot.is_some()));
+    let start_message = Message::Start(guest_task(args, &relay, &shared_folders, is_terminal)?);
+    let mut outcome = relay.run(
+        &start_message,
+        StartWatch::new(qemu.id(), snapshot.is_some()),
+    );
     if let Some(snapshot) = snapshot.filter(|_| relay.has_never_started(&outcome)) {
         let (booted_qemu, socket) = snapshot::boot_instead(&machine, &snapshot)?;
         qemu = booted_qemu;
         relay.connect(socket)?;
-        outcome = relay.run(&first, StartWatch::new(qemu.id(), false));
+        outcome = relay.run(&start_message, StartWatch::new(qemu.id(), false));
     }
     let has_lost_output = relay.has_lost_output();
     // Dropping the relay restores the caller's terminal, before messages are written.

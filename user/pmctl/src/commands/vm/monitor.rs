@@ -19,18 +19,18 @@ const QEMU_ENDED: &str = "QEMU has ended";
 
 /// Error of a wait for the monitor that was ended by this signal, which asks pmctl to end.
 #[derive(Debug)]
-pub(super) struct EndedBy(pub(super) Signal);
+pub(super) struct EndedBySignal(pub(super) Signal);
 
-impl Display for EndedBy {
+impl Display for EndedBySignal {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{} has ended the wait for QEMU", self.0)
     }
 }
 
-impl std::error::Error for EndedBy {}
+impl std::error::Error for EndedBySignal {}
 
-/// A connection to a monitor. QEMU may take any time to answer, so the functions of this type return the error [`EndedBy`]
-/// if one of the signals comes meanwhile.
+/// A connection to a monitor. QEMU may take any time to answer, so the functions of this type return the error
+/// [`EndedBySignal`] if one of the signals comes meanwhile.
 pub(super) struct Monitor<'a> {
     socket: BufReader<UnixStream>,
     signals: &'a BlockedSignals,
@@ -88,7 +88,7 @@ impl<'a> Monitor<'a> {
         let socket = self.socket.get_ref().as_fd();
         loop {
             match self.signals.wait(None, Some(socket))? {
-                Event::End { signal, .. } => return Err(EndedBy(signal).into()),
+                Event::End { signal, .. } => return Err(EndedBySignal(signal).into()),
                 Event::Other => return Ok(()),
                 _ => {}
             }
@@ -150,7 +150,7 @@ mod tests {
         writeln!(qemu, "{greeting}").expect("it has room");
         raise(Signal::SIGTERM).expect("it is this thread's");
         let error = Monitor::new(socket, &signals).err().expect("it ends");
-        let signal = error.downcast_ref::<EndedBy>().map(|ended| ended.0);
+        let signal = error.downcast_ref::<EndedBySignal>().map(|ended| ended.0);
         assert_eq!(signal, Some(Signal::SIGTERM));
     }
 }

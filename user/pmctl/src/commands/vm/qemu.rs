@@ -25,12 +25,12 @@ use crate::args::{Vm, VmCpu};
 use crate::system::signals::BlockedSignals;
 
 /// Name of the serial port for the messages between host and guest.
-pub(super) const PORT: &str = "pmctl";
+pub(super) const PORT_NAME: &str = "pmctl";
 /// Mount tag of the host's files.
-pub(super) const HOST_FILES: &str = "host";
+pub(super) const HOST_FILES_TAG: &str = "host";
 
 /// Name of the file with the machine's memory, in the directory of a snapshot.
-pub(super) const MEMORY: &str = "memory";
+pub(super) const MEMORY_FILE: &str = "memory";
 
 /// Returns the mount tag of a directory of the host that the command may change.
 pub(super) fn share_mount_tag(index: usize) -> String {
@@ -43,7 +43,7 @@ pub(super) const KERNEL_COMMAND_LINE: &str = "console=ttyS0 quiet panic=-1 oops=
                       kunit.enable=0 mitigations=off init_on_alloc=0 rdinit=/init -- vm-guest";
 
 /// The type of the machine, without unused devices that the kernel would wait for.
-pub(super) const MACHINE: &str = "q35,sata=off,smbus=off,vmport=off,i8042=off";
+pub(super) const MACHINE_OPTIONS: &str = "q35,sata=off,smbus=off,vmport=off,i8042=off";
 
 /// Options of the guest's clock: it starts at a fixed time, and runs by the virtual time of the machine.
 const RTC_OPTIONS: &str = "base=2037-01-01T00:00:00,clock=vm";
@@ -185,7 +185,7 @@ fn qemu_arguments(
     } = machine;
     let mut words: Vec<OsString> = Vec::new();
     let mut add = |option: &str, value: OsString| words.extend([option.into(), value]);
-    let text = [
+    let text_options = [
         ("-accel", "tcg".to_owned()),
         ("-cpu", qemu_cpu_name(args.cpu).to_owned()),
         ("-smp", args.cpus.to_string()),
@@ -196,21 +196,21 @@ fn qemu_arguments(
         ("-seed", "1".to_owned()),
         ("-chardev", "stdio,id=log,signal=off".to_owned()),
         ("-serial", "chardev:log".to_owned()),
-        ("-chardev", format!("socket,id={PORT},fd={port}")),
+        ("-chardev", format!("socket,id={PORT_NAME},fd={port}")),
         ("-device", "virtio-serial-pci".to_owned()),
         (
             "-device",
-            format!("virtserialport,chardev={PORT},name={PORT}"),
+            format!("virtserialport,chardev={PORT_NAME},name={PORT_NAME}"),
         ),
         ("-chardev", format!("socket,id=monitor,fd={monitor}")),
         ("-mon", "chardev=monitor,mode=control".to_owned()),
         // The machine is stopped while it is saved. Without this option, a restored machine would be stopped, too.
         ("-global", "migration.store-global-state=off".to_owned()),
     ];
-    for (option, value) in text {
+    for (option, value) in text_options {
         add(option, value.into());
     }
-    let mut files = vec![file_options(HOST_FILES, ",readonly=on", Path::new("/"))];
+    let mut files = vec![file_options(HOST_FILES_TAG, ",readonly=on", Path::new("/"))];
     for (index, directory) in shared.directories().iter().enumerate() {
         files.push(file_options(&share_mount_tag(index), "", directory));
     }
@@ -243,17 +243,20 @@ fn file_options(tag: &str, options: &str, path: &Path) -> [(&'static str, OsStri
 /// Returns the options for the machine and its memory of this size in MiB.
 fn memory_options(memory: &Memory<'_>, size: &str) -> Vec<(&'static str, OsString)> {
     let (directory, share) = match memory {
-        Memory::New => return vec![("-machine", MACHINE.into())],
+        Memory::New => return vec![("-machine", MACHINE_OPTIONS.into())],
         Memory::Shared(directory) => (directory, "on"),
         Memory::Saved(directory) => (directory, "off"),
     };
     let mut file = OsString::from(format!(
         "memory-backend-file,id=ram,size={size}M,share={share},mem-path="
     ));
-    file.push(escape_commas(&directory.join(MEMORY)));
+    file.push(escape_commas(&directory.join(MEMORY_FILE)));
     let mut options = vec![
         ("-object", file),
-        ("-machine", format!("{MACHINE},memory-backend=ram").into()),
+        (
+            "-machine",
+            format!("{MACHINE_OPTIONS},memory-backend=ram").into(),
+        ),
     ];
     if matches!(memory, Memory::Saved(_)) {
         options.push(("-incoming", "defer".into()));

@@ -15,7 +15,7 @@ use nix::unistd::read;
 
 use super::results::ResultFiles;
 use super::start_watch::StartWatch;
-use super::task::{GuestEnd, Size};
+use super::task::{GuestEnd, TerminalSize};
 use super::terminal::{self, RawTerminal};
 use super::wire::{CHUNK_SIZE, Channel, Message, Stream};
 use crate::system::signals::{BlockedSignals, Event};
@@ -126,7 +126,7 @@ impl HostRelay {
     }
 
     /// Returns the size of the caller's terminal.
-    pub(super) fn size(&self) -> Option<Size> {
+    pub(super) fn size(&self) -> Option<TerminalSize> {
         let terminal = |output: &&CallerStream| output.stream == Stream::Terminal;
         terminal::size(self.outputs.iter().find(terminal)?.file.as_fd())
     }
@@ -188,11 +188,7 @@ impl HostRelay {
             }
             self.write_outputs()?;
         }
-        if self
-            .watch
-            .as_mut()
-            .is_some_and(StartWatch::look_whether_broken)
-        {
+        if self.watch.as_mut().is_some_and(StartWatch::check_is_broken) {
             return Ok(Some(RunOutcome::Failed("it does not answer".to_owned())));
         }
         Ok(None)
@@ -200,17 +196,17 @@ impl HostRelay {
 
     /// Waits until a stream, the channel or a signal can be handled. Returns whether standard input can be read.
     fn wait(&self) -> Result<bool> {
-        let mut channel = PollFlags::empty();
+        let mut channel_events = PollFlags::empty();
         if self.channel.has_outgoing() {
-            channel |= PollFlags::POLLOUT;
+            channel_events |= PollFlags::POLLOUT;
         }
         if !self.is_blocked() {
-            channel |= PollFlags::POLLIN;
+            channel_events |= PollFlags::POLLIN;
         }
         let mut poll_fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         // Without requested events, poll(2) would still report a closed channel, again and again.
-        if !channel.is_empty() {
-            poll_fds.push(PollFd::new(self.channel.file.as_fd(), channel));
+        if !channel_events.is_empty() {
+            poll_fds.push(PollFd::new(self.channel.file.as_fd(), channel_events));
         }
         let blocked_outputs = self
             .outputs
@@ -220,8 +216,8 @@ impl HostRelay {
             blocked_outputs.map(|output| PollFd::new(output.file.as_fd(), PollFlags::POLLOUT)),
         );
         let input = io::stdin();
-        let reads = self.has_started && self.input == InputState::Reading;
-        if reads {
+        let reads_input = self.has_started && self.input == InputState::Reading;
+        if reads_input {
             poll_fds.push(PollFd::new(input.as_fd(), PollFlags::POLLIN));
         }
         match poll(&mut poll_fds, self.time_left()) {
@@ -229,11 +225,11 @@ impl HostRelay {
             Err(errno) => return Err(errno).context("can't wait for the virtual machine"),
         }
         // Reading also reports the end of the input, or an error. Standard input is the last descriptor.
-        let last = poll_fds
+        let input_events = poll_fds
             .last()
             .and_then(PollFd::revents)
             .unwrap_or(PollFlags::empty());
-        Ok(reads && !last.is_empty())
+        Ok(reads_input && !input_events.is_empty())
     }
 
     /// Returns the time until the next look at a machine that has not sent a message.
@@ -350,7 +346,7 @@ fn queue_output(outputs: &mut [CallerStream], (stream, bytes): (Stream, Vec<u8>)
     let (stream, bytes) = match (has_stream, is_raw) {
         (true, _) => (stream, bytes),
         (false, false) => (Stream::Terminal, bytes),
-        (false, true) => (Stream::Terminal, for_raw_terminal(&bytes)),
+        (false, true) => (Stream::Terminal, with_carriage_returns(&bytes)),
     };
     let mut outputs = outputs.iter_mut();
     let output = outputs.find(|output| output.stream == stream && !output.is_closed);
@@ -360,7 +356,7 @@ fn queue_output(outputs: &mut [CallerStream], (stream, bytes): (Stream, Vec<u8>)
 }
 
 /// Puts a carriage return in front of each line feed.
-fn for_raw_terminal(bytes: &[u8]) -> Vec<u8> {
+fn with_carriage_returns(bytes: &[u8]) -> Vec<u8> {
     let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
     lines.join(&b"\r\n"[..])
 }

@@ -28,7 +28,7 @@ struct WantedFile {
 
 /// Writes the files on the host, as the guest sends them.
 pub(super) struct ResultFiles {
-    wanted: Vec<WantedFile>,
+    wanted_files: Vec<WantedFile>,
     /// The file that the guest sends at present.
     open_file: Option<WholeFile>,
     /// A file of --out is missing, or a file can't be written.
@@ -38,9 +38,9 @@ pub(super) struct ResultFiles {
 impl ResultFiles {
     /// Lists the files of --out, and those that pmctl's command writes in the guest.
     pub(super) fn new(args: &Vm, command: Option<&Command>) -> Self {
-        let own_files = command.map(files_of).unwrap_or_default();
+        let own_files = command.map(files_written_by).unwrap_or_default();
         Self {
-            wanted: wanted_files(&args.out, own_files),
+            wanted_files: wanted_files(&args.out, own_files),
             open_file: None,
             has_failed: false,
         }
@@ -48,13 +48,13 @@ impl ResultFiles {
 
     /// Returns the names of the files.
     pub(super) fn names(&self) -> Vec<OsString> {
-        let names = self.wanted.iter().map(|wanted| wanted.path.clone());
+        let names = self.wanted_files.iter().map(|wanted| wanted.path.clone());
         names.map(PathBuf::into_os_string).collect()
     }
 
     /// Creates a file whose content the guest sends next, or reports why the file is missing.
     pub(super) fn begin_file(&mut self, guest_file: &GuestFile) {
-        let Some(wanted) = self.wanted.get(guest_file.index) else {
+        let Some(wanted) = self.wanted_files.get(guest_file.index) else {
             return;
         };
         match &guest_file.content {
@@ -109,7 +109,7 @@ fn create_file(wanted: &WantedFile, mode: u32) -> Result<WholeFile> {
 }
 
 /// Returns the files that pmctl's command writes.
-fn files_of(command: &Command) -> Vec<WantedFile> {
+fn files_written_by(command: &Command) -> Vec<WantedFile> {
     let (files, is_recording) = match command {
         Command::Stat(stat) => (vec![stat.output.clone(), stat.record.clone()], false),
         Command::Record(record) => (vec![Some(record.output.clone())], true),
@@ -128,10 +128,13 @@ fn files_of(command: &Command) -> Vec<WantedFile> {
 }
 
 /// Returns the files that pmctl's command writes and those of --out, each file once.
-fn wanted_files(named: &[PathBuf], own: Vec<WantedFile>) -> Vec<WantedFile> {
-    let mut files = own;
-    for path in named {
-        match files.iter_mut().find(|wanted| is_same(&wanted.path, path)) {
+fn wanted_files(named_paths: &[PathBuf], own_files: Vec<WantedFile>) -> Vec<WantedFile> {
+    let mut files = own_files;
+    for path in named_paths {
+        match files
+            .iter_mut()
+            .find(|wanted| is_same_path(&wanted.path, path))
+        {
             Some(wanted) => wanted.is_named = true,
             None => files.push(WantedFile {
                 path: path.clone(),
@@ -144,7 +147,7 @@ fn wanted_files(named: &[PathBuf], own: Vec<WantedFile>) -> Vec<WantedFile> {
 }
 
 /// Returns whether two paths name the same file, by their absolute forms.
-fn is_same(one: &Path, other: &Path) -> bool {
+fn is_same_path(one: &Path, other: &Path) -> bool {
     match (absolute(one), absolute(other)) {
         (Ok(one), Ok(other)) => one == other,
         _ => one == other,

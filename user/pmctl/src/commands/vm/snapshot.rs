@@ -21,9 +21,9 @@ use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::Signal;
 use nix::unistd::mkdtemp;
 
-use super::monitor::EndedBy;
+use super::monitor::EndedBySignal;
 use super::qemu::{
-    KERNEL_COMMAND_LINE, MACHINE, MEMORY, Memory, Qemu, VirtualMachine, qemu_cpu_name,
+    KERNEL_COMMAND_LINE, MACHINE_OPTIONS, MEMORY_FILE, Memory, Qemu, VirtualMachine, qemu_cpu_name,
 };
 use super::start_watch::StartWatch;
 use super::wire::{Channel, Message};
@@ -64,7 +64,7 @@ pub(super) fn start(
             Ok(Some((qemu, socket))) => return Ok(MachineStart::Restored(qemu, socket, directory)),
             Ok(None) => remove_snapshot(&directory),
             Err(error) => {
-                if let Some(EndedBy(signal)) = error.downcast_ref() {
+                if let Some(EndedBySignal(signal)) = error.downcast_ref() {
                     return Ok(MachineStart::Stopped(*signal));
                 }
                 // The cause may be outside of the snapshot, such as a limit of the caller, so the snapshot stays.
@@ -99,7 +99,7 @@ fn restore(
     directory: &Path,
     signals: &BlockedSignals,
 ) -> Result<Option<(Qemu, UnixStream)>> {
-    let memory = fs::metadata(directory.join(MEMORY)).map_or(0, |facts| facts.len());
+    let memory = fs::metadata(directory.join(MEMORY_FILE)).map_or(0, |facts| facts.len());
     if memory != u64::from(machine.args.memory) << 20 {
         return Ok(None);
     }
@@ -109,19 +109,19 @@ fn restore(
     let mut monitor = qemu.monitor(signals)?;
     match monitor.restore(&state_uri(directory)) {
         Ok(()) => Ok(Some((qemu, socket))),
-        Err(error) if error.is::<EndedBy>() => Err(error),
+        Err(error) if error.is::<EndedBySignal>() => Err(error),
         Err(_) => Ok(None),
     }
 }
 
 /// The directory of a snapshot that is not complete.
-struct Temporary {
+struct IncompleteSnapshot {
     path: PathBuf,
     /// Tells other runs that the directory is in use. `None` on a file system without locks.
     _lock: Option<Flock<File>>,
 }
 
-impl Temporary {
+impl IncompleteSnapshot {
     /// Makes the directory. Its name has a random part, because programs in two PID namespaces, which may share the cache,
     /// can have the same PID.
     fn new(directory: &Path) -> Result<Self> {
@@ -129,13 +129,13 @@ impl Temporary {
             fs::create_dir_all(cache)?;
         }
         let path = mkdtemp(&directory.with_extension("XXXXXX"))?;
-        let lock = lock(&path);
+        let lock = try_lock(&path);
         Ok(Self { path, _lock: lock })
     }
 }
 
 /// Locks a directory by flock(2); `None` if another process has locked it.
-fn lock(directory: &Path) -> Option<Flock<File>> {
+fn try_lock(directory: &Path) -> Option<Flock<File>> {
     let file = File::open(directory).ok()?;
     Flock::lock(file, FlockArg::LockExclusiveNonblock).ok()
 }
@@ -146,20 +146,20 @@ fn make_snapshot(
     directory: &Path,
     signals: &BlockedSignals,
 ) -> Option<Signal> {
-    let temporary = Temporary::new(directory).ok()?;
-    let result = boot_and_save(machine, &temporary.path, signals);
+    let incomplete = IncompleteSnapshot::new(directory).ok()?;
+    let result = boot_and_save(machine, &incomplete.path, signals);
     let result = result.or_else(|error| match error.downcast_ref() {
-        Some(EndedBy(signal)) => Ok(Some(*signal)),
+        Some(EndedBySignal(signal)) => Ok(Some(*signal)),
         None => Err(error),
     });
     let is_saved = matches!(result, Ok(None));
     // The name may exist already, if another run has made the snapshot at the same time.
-    if is_saved && fs::rename(&temporary.path, directory).is_ok() {
+    if is_saved && fs::rename(&incomplete.path, directory).is_ok() {
         if let Some(cache) = directory.parent() {
             remove_old_snapshots(cache);
         }
     } else {
-        let _ = fs::remove_dir_all(&temporary.path);
+        let _ = fs::remove_dir_all(&incomplete.path);
     }
     result.ok().flatten()
 }
@@ -181,7 +181,7 @@ fn boot_and_save(
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        watch.look_whether_broken();
+        watch.check_is_broken();
         if let Event::End { signal, .. } = signals.next()? {
             return Ok(Some(signal));
         }
@@ -192,7 +192,7 @@ fn boot_and_save(
         }
     }
     qemu.monitor(signals)?.save(&state_uri(directory))?;
-    for name in [MEMORY, STATE_FILE] {
+    for name in [MEMORY_FILE, STATE_FILE] {
         File::open(directory.join(name))?.sync_all()?;
     }
     Ok(None)
@@ -243,7 +243,7 @@ fn snapshot_name(machine: &VirtualMachine<'_>) -> Result<String> {
     (
         qemu_cpu_name(args.cpu),
         KERNEL_COMMAND_LINE,
-        MACHINE,
+        MACHINE_OPTIONS,
         args.cpus,
         args.memory,
         args.exact,
@@ -261,7 +261,7 @@ fn remove_old_snapshots(cache: &Path) {
         None => true,
         // An incomplete snapshot is removed if it is not locked, which means that the process that made it has ended.
         Some(_) => {
-            if lock(&entry.path()).is_some() {
+            if try_lock(&entry.path()).is_some() {
                 let _ = fs::remove_dir_all(entry.path());
             }
             false
@@ -285,8 +285,8 @@ mod tests {
     fn an_incomplete_snapshot_is_removed_once_its_run_has_ended() {
         let cache = tempfile::tempdir().expect("a folder can be made");
         let directory = cache.path().join("perfmon-vm/0123");
-        let temporary = || Temporary::new(&directory).expect("it can be made");
-        let (running, ended) = (temporary(), temporary());
+        let incomplete = || IncompleteSnapshot::new(&directory).expect("it can be made");
+        let (running, ended) = (incomplete(), incomplete());
         assert_ne!(running.path, ended.path);
         let ended_path = ended.path.clone();
         drop(ended);

@@ -23,17 +23,17 @@ const IDLE_LIMIT: Duration = Duration::from_secs(10);
 const SILENT_TIME: Duration = Duration::from_secs(10);
 
 /// Time between two looks at QEMU.
-const INTERVAL: Duration = Duration::from_secs(1);
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The work of QEMU's threads since their start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Work {
     /// Time on a CPU, of all threads.
-    ran: Duration,
+    cpu_time: Duration,
     /// Time in which threads could run, and other programs had the CPUs.
-    waited: Duration,
+    wait_time: Duration,
     /// A thread waits for a disk at this moment.
-    reads_disk: bool,
+    waits_for_disk: bool,
 }
 
 /// Watches QEMU from its start to its first message.
@@ -67,22 +67,22 @@ impl StartWatch {
 
     /// Returns the time until the next look.
     pub(super) fn time_left(&self) -> PollTimeout {
-        let time_left = (self.last_look + INTERVAL).saturating_duration_since(Instant::now());
+        let time_left = (self.last_look + LOOK_INTERVAL).saturating_duration_since(Instant::now());
         // Rounded up to milliseconds, the unit of poll(2).
         PollTimeout::try_from(time_left.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
     }
 
-    /// Looks at QEMU if [`INTERVAL`] has passed, and returns whether its machine is broken. Tells the user once that the
+    /// Looks at QEMU if [`LOOK_INTERVAL`] has passed, and returns whether its machine is broken. Tells the user once that the
     /// start takes long.
-    pub(super) fn look_whether_broken(&mut self) -> bool {
+    pub(super) fn check_is_broken(&mut self) -> bool {
         let now = Instant::now();
-        if now < self.last_look + INTERVAL {
+        if now < self.last_look + LOOK_INTERVAL {
             return false;
         }
         let work = work_of(self.process);
         self.idle = idle_time(self.idle, now - self.last_look, self.last_work, work);
         (self.last_look, self.last_work) = (now, work);
-        if self.has_limits && (work.ran >= CPU_LIMIT || self.idle >= IDLE_LIMIT) {
+        if self.has_limits && (work.cpu_time >= CPU_LIMIT || self.idle >= IDLE_LIMIT) {
             return true;
         }
         let elapsed = now - self.start;
@@ -91,8 +91,8 @@ impl StartWatch {
             complain(format_args!(
                 "the virtual machine has not started the command after {:.0} s, in which it had a CPU for {:.1} s{}",
                 elapsed.as_secs_f64(),
-                work.ran.as_secs_f64(),
-                reason(elapsed, work),
+                work.cpu_time.as_secs_f64(),
+                delay_reason(elapsed, work),
             ));
         }
         false
@@ -100,10 +100,10 @@ impl StartWatch {
 }
 
 /// Returns the end of the sentence that says why a start takes long.
-fn reason(elapsed: Duration, work: Work) -> &'static str {
-    if work.reads_disk {
+fn delay_reason(elapsed: Duration, work: Work) -> &'static str {
+    if work.waits_for_disk {
         ". It waits for a disk"
-    } else if work.waited > elapsed / 2 {
+    } else if work.wait_time > elapsed / 2 {
         ". Other programs use the CPUs; it goes on when it gets them"
     } else {
         ""
@@ -112,15 +112,16 @@ fn reason(elapsed: Duration, work: Work) -> &'static str {
 
 /// Returns for how long QEMU has been idle, after an interval in which its work grew from `before` to `after`.
 fn idle_time(idle: Duration, interval: Duration, before: Work, after: Work) -> Duration {
-    let busy = (after.ran + after.waited).saturating_sub(before.ran + before.waited);
+    let busy =
+        (after.cpu_time + after.wait_time).saturating_sub(before.cpu_time + before.wait_time);
     // If all times are 0, the kernel does not measure them. A halted machine still works for the ticks of its clock, so QEMU
     // is idle if it is busy for a tenth of the interval or less.
-    let is_unknown = after.ran + after.waited == Duration::ZERO;
-    if is_unknown || after.reads_disk || busy > interval / 10 {
+    let is_unknown = after.cpu_time + after.wait_time == Duration::ZERO;
+    if is_unknown || after.waits_for_disk || busy > interval / 10 {
         Duration::ZERO
     } else {
         // In a longer interval pmctl and QEMU were stopped, for example by Ctrl-Z.
-        idle + interval.min(2 * INTERVAL)
+        idle + interval.min(2 * LOOK_INTERVAL)
     }
 }
 
@@ -130,10 +131,10 @@ fn work_of(process: u32) -> Work {
     let threads = fs::read_dir(format!("/proc/{process}/task"));
     for thread in threads.into_iter().flatten().flatten() {
         let read = |name| fs::read_to_string(thread.path().join(name)).unwrap_or_default();
-        let [ran, waited] = run_times(&read("schedstat"));
-        work.ran += ran;
-        work.waited += waited;
-        work.reads_disk |= waits_for_disk(&read("stat"));
+        let [cpu_time, wait_time] = run_times(&read("schedstat"));
+        work.cpu_time += cpu_time;
+        work.wait_time += wait_time;
+        work.waits_for_disk |= is_uninterruptible(&read("stat"));
     }
     work
 }
@@ -147,7 +148,7 @@ fn run_times(text: &str) -> [Duration; 2] {
 
 /// Returns whether the thread of a file `stat` is in uninterruptible sleep (state D), for example while it waits for a disk.
 /// The state follows the name, which is in parentheses and may itself contain parentheses.
-fn waits_for_disk(text: &str) -> bool {
+fn is_uninterruptible(text: &str) -> bool {
     text.rsplit_once(") ")
         .is_some_and(|(_, rest)| rest.starts_with('D'))
 }
@@ -158,11 +159,11 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn work(ran_ms: u64, waited_ms: u64) -> Work {
+    fn work(cpu_ms: u64, wait_ms: u64) -> Work {
         Work {
-            ran: Duration::from_millis(ran_ms),
-            waited: Duration::from_millis(waited_ms),
-            reads_disk: false,
+            cpu_time: Duration::from_millis(cpu_ms),
+            wait_time: Duration::from_millis(wait_ms),
+            waits_for_disk: false,
         }
     }
 
@@ -175,7 +176,7 @@ mod tests {
     #[test]
     fn a_process_that_waits_for_a_disk_is_not_idle() {
         let after = Work {
-            reads_disk: true,
+            waits_for_disk: true,
             ..work(10, 0)
         };
         assert_eq!(
@@ -205,8 +206,8 @@ mod tests {
     #[test]
     fn the_files_of_this_process_are_understood() {
         let here = work_of(std::process::id());
-        assert!(here.ran > Duration::ZERO, "{here:?}");
-        assert!(!waits_for_disk("1 (a) D) x) S 0 1"));
-        assert!(waits_for_disk("1 (a) x) D 0 1"));
+        assert!(here.cpu_time > Duration::ZERO, "{here:?}");
+        assert!(!is_uninterruptible("1 (a) D) x) S 0 1"));
+        assert!(is_uninterruptible("1 (a) x) D 0 1"));
     }
 }

@@ -11,7 +11,7 @@ pub(super) const TOOLS_DIRECTORY: &str = "/dev/perfmon-vm";
 
 /// Size of a terminal, in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Size {
+pub(super) struct TerminalSize {
     pub(super) rows: u16,
     pub(super) columns: u16,
 }
@@ -40,7 +40,7 @@ pub(super) struct GuestTask {
     /// The caller's terminal is in raw mode: the guest gets each key as it is typed, and output is not changed.
     pub(super) has_keys: bool,
     /// The size of the caller's terminal, if it is known.
-    pub(super) size: Option<Size>,
+    pub(super) size: Option<TerminalSize>,
     /// Files to send to the host after the command has ended, relative to `directory`.
     pub(super) files: Vec<OsString>,
     /// Directories of the host that the command may change. Parents come before directories inside of them.

@@ -10,7 +10,7 @@ use nix::libc;
 use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
 use nix::unistd::{getpgrp, tcgetpgrp};
 
-use super::task::Size;
+use super::task::TerminalSize;
 
 nix::ioctl_read_bad!(get_size, libc::TIOCGWINSZ, libc::winsize);
 
@@ -73,12 +73,12 @@ impl Drop for RawTerminal {
 }
 
 /// Returns the size of a terminal; `None` if the descriptor is no terminal, or the size is not known.
-pub(super) fn size(terminal: BorrowedFd<'_>) -> Option<Size> {
+pub(super) fn size(terminal: BorrowedFd<'_>) -> Option<TerminalSize> {
     // SAFETY: `zeroed` requires a type for which zero bytes are a valid value. `winsize` consists of integers.
     let mut size: libc::winsize = unsafe { std::mem::zeroed() };
     // SAFETY: TIOCGWINSZ writes a `winsize` to the pointer, which is that of the live local `size`.
     unsafe { get_size(terminal.as_raw_fd(), &raw mut size) }.ok()?;
-    (size.ws_row > 0 && size.ws_col > 0).then_some(Size {
+    (size.ws_row > 0 && size.ws_col > 0).then_some(TerminalSize {
         rows: size.ws_row,
         columns: size.ws_col,
     })

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::task::{GuestEnd, GuestFile, GuestTask, Size};
+use super::task::{GuestEnd, GuestFile, GuestTask, TerminalSize};
 
 /// The largest size of a payload in bytes. Arguments and variables, which need not be UTF-8, are encoded as numbers of up to
 /// 4 characters for each byte.
@@ -64,7 +64,7 @@ pub(super) enum Message {
     /// A signal for the command (to the guest).
     Signal(i32),
     /// A new size of the terminal (to the guest).
-    Resize(Size),
+    Resize(TerminalSize),
     /// Asks for the time (to the host).
     AskTime,
     /// The time since 1970 (to the guest).
@@ -167,7 +167,7 @@ pub(super) struct Channel<F> {
     /// The socket or port, which is non-blocking.
     pub(super) file: F,
     /// Bytes that were received and not decoded yet.
-    received: Vec<u8>,
+    incoming: Vec<u8>,
     /// Bytes that are to be sent.
     outgoing: VecDeque<u8>,
     /// The buffer for reading. It is kept, since clearing a new one for each read takes long in the virtual machine.
@@ -178,7 +178,7 @@ impl<F: Read + Write> Channel<F> {
     pub(super) fn new(file: F) -> Self {
         Self {
             file,
-            received: Vec::new(),
+            incoming: Vec::new(),
             outgoing: VecDeque::new(),
             chunk: vec![0; CHUNK_SIZE],
         }
@@ -233,7 +233,7 @@ impl<F: Read + Write> Channel<F> {
             }
             match self.file.read(&mut self.chunk) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(length) => self.received.extend_from_slice(&self.chunk[..length]),
+                Ok(length) => self.incoming.extend_from_slice(&self.chunk[..length]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) => return Err(error),
@@ -243,7 +243,7 @@ impl<F: Read + Write> Channel<F> {
 
     /// Decodes the next message, if all of it was received.
     fn decode_next(&mut self) -> io::Result<Option<Message>> {
-        let Some((header, rest)) = self.received.split_first_chunk::<HEADER_SIZE>() else {
+        let Some((header, rest)) = self.incoming.split_first_chunk::<HEADER_SIZE>() else {
             return Ok(None);
         };
         let [kind, length @ ..] = *header;
@@ -255,7 +255,7 @@ impl<F: Read + Write> Channel<F> {
             return Ok(None);
         };
         let message = Message::decode(kind, payload)?;
-        self.received.drain(..HEADER_SIZE + length);
+        self.incoming.drain(..HEADER_SIZE + length);
         Ok(Some(message))
     }
 }
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn messages_arrive_as_they_were_sent() {
-        let size = Size {
+        let size = TerminalSize {
             rows: 24,
             columns: 80,
         };

@@ -17,7 +17,7 @@ use nix::sys::stat::{Mode, fchmod, umask};
 use nix::sys::termios::{OutputFlags, SetArg, tcgetattr, tcsetattr};
 use nix::unistd::{Gid, Pid, Uid, fchown, pipe2, setgid, setgroups, setsid, setuid};
 
-use super::super::task::{GuestTask, Size, TOOLS_DIRECTORY};
+use super::super::task::{GuestTask, TOOLS_DIRECTORY, TerminalSize};
 use super::super::wire::Stream;
 use crate::system::text::error_text;
 use crate::{system::exit, system::signals};
@@ -163,7 +163,7 @@ fn make_pipe(task: &GuestTask) -> Result<(OwnedFd, OwnedFd)> {
 
 /// Opens a terminal that the user owns, with the size of the caller's terminal.
 fn open_terminal(task: &GuestTask) -> Result<OpenptyResult> {
-    let size = task.size.unwrap_or(Size {
+    let size = task.size.unwrap_or(TerminalSize {
         rows: 24,
         columns: 80,
     });
@@ -185,7 +185,7 @@ fn open_terminal(task: &GuestTask) -> Result<OpenptyResult> {
 }
 
 /// Converts a size to the kernel's structure.
-pub(super) fn winsize(size: Size) -> Winsize {
+pub(super) fn winsize(size: TerminalSize) -> Winsize {
     Winsize {
         ws_row: size.rows,
         ws_col: size.columns,

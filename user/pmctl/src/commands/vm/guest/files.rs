@@ -20,7 +20,7 @@ pub(super) struct ChangeStamp {
     device: u64,
     inode: u64,
     /// Time of the last change, in seconds and nanoseconds.
-    changed: (i64, i64),
+    change_time: (i64, i64),
 }
 
 impl ChangeStamp {
@@ -28,7 +28,7 @@ impl ChangeStamp {
         Self {
             device: facts.dev(),
             inode: facts.ino(),
-            changed: (facts.ctime(), facts.ctime_nsec()),
+            change_time: (facts.ctime(), facts.ctime_nsec()),
         }
     }
 }
@@ -41,14 +41,14 @@ pub(super) fn stamps(task: &GuestTask) -> Vec<Option<ChangeStamp>> {
         .collect()
 }
 
-/// Sends the files of the task that the command has changed since the stamps `before` were taken. For each other file,
+/// Sends the files of the task that the command has changed since `stamps_before` were taken. For each other file,
 /// sends the reason why it is missing.
 pub(super) fn send_changed(
     channel: &mut Channel<File>,
     task: &GuestTask,
-    before: &[Option<ChangeStamp>],
+    stamps_before: &[Option<ChangeStamp>],
 ) -> Result<()> {
-    for (index, (name, before)) in task.files.iter().zip(before).enumerate() {
+    for (index, (name, before)) in task.files.iter().zip(stamps_before).enumerate() {
         let (content, file) = match open_changed(task, name, *before) {
             Ok(content_and_file) => content_and_file,
             Err(error) => (GuestContent::Missing(error_text(&error)), None),

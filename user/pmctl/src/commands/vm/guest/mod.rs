@@ -23,7 +23,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::unistd::{Pid, getpid};
 
-use super::qemu::PORT;
+use super::qemu::PORT_NAME;
 use super::task::GuestTask;
 use super::wire::{Channel, Message};
 use crate::system::text::error_text;
@@ -64,11 +64,11 @@ fn run_host_command(channel: &mut Channel<File>) -> Result<()> {
     channel.send(&Message::Ready)?;
     let task = receive_task(channel)?;
     system::mount_host_files(&task)?;
-    let start = match task.clock {
+    let start_time = match task.clock {
         Some(time) => time,
         None => ask_time(channel)?,
     };
-    system::set_clock(start)?;
+    system::set_clock(start_time)?;
     let stamps_before = files::stamps(&task);
     let running = command::start(&task)?;
     let outcome = relay::run(channel, running)?;
@@ -157,7 +157,7 @@ fn find_port() -> Result<Option<PathBuf>> {
     for port in ports {
         let port = port.context("can't list the virtual machine's ports")?;
         let name = fs::read_to_string(port.path().join("name")).unwrap_or_default();
-        if name.trim_end() == PORT {
+        if name.trim_end() == PORT_NAME {
             return Ok(Some(PathBuf::from("/dev").join(port.file_name())));
         }
     }

@@ -16,7 +16,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::Pid;
 
-use super::super::task::{GuestEnd, Size};
+use super::super::task::{GuestEnd, TerminalSize};
 use super::super::wire::{CHUNK_SIZE, Channel, Message, Stream};
 use super::command::{GuestProcess, winsize};
 use crate::system::child::{self, Ending};
@@ -156,7 +156,7 @@ impl GuestRelay<'_> {
     }
 
     /// Sets the size of the command's terminal.
-    fn resize(&self, size: Size) {
+    fn resize(&self, size: TerminalSize) {
         if let Some(terminal) = &self.terminal {
             let size = winsize(size);
             // SAFETY: TIOCSWINSZ reads a `winsize` from the pointer, which is that of the live local `size`.
@@ -309,8 +309,11 @@ fn has_killed_for_memory() -> Result<bool> {
 /// listens, as name resolvers often do. `text` is the content of /proc/net/snmp.
 fn has_asked_network(text: &str) -> bool {
     let count = |protocol: &str, name: &str| {
-        let of_protocol = |line: &&str| line.starts_with(protocol);
-        let mut lines = text.lines().filter(of_protocol).map(str::split_whitespace);
+        let is_of_protocol = |line: &&str| line.starts_with(protocol);
+        let mut lines = text
+            .lines()
+            .filter(is_of_protocol)
+            .map(str::split_whitespace);
         let (names, values) = (lines.next()?, lines.next()?);
         let (_, value) = names.zip(values).find(|(known, _)| *known == name)?;
         value.parse::<u64>().ok()

@@ -16,7 +16,7 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_settime};
 use nix::unistd::{chdir, chroot, sethostname};
 
-use super::super::qemu::{HOST_FILES, share_mount_tag};
+use super::super::qemu::{HOST_FILES_TAG, share_mount_tag};
 use super::super::task::{GuestTask, TOOLS_DIRECTORY};
 
 nix::ioctl_write_ptr_bad!(set_flags, libc::SIOCSIFFLAGS, libc::ifreq);
@@ -94,7 +94,7 @@ pub(super) fn set_up() -> Result<()> {
 pub(super) fn mount_host_files(task: &GuestTask) -> Result<()> {
     mount_at(
         "9p",
-        HOST_FILES,
+        HOST_FILES_TAG,
         HOST_FILES_MOUNT,
         MsFlags::MS_RDONLY,
         MOUNT_OPTIONS,
@@ -167,7 +167,7 @@ fn move_mount(from: &str, to: &str) -> Result<()> {
 
 /// Enables the loopback device.
 fn enable_loopback() -> Result<()> {
-    let any = socket(
+    let control_socket = socket(
         AddressFamily::Inet,
         SockType::Datagram,
         SockFlag::SOCK_CLOEXEC,
@@ -181,6 +181,6 @@ fn enable_loopback() -> Result<()> {
     }
     request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING)?;
     // SAFETY: SIOCSIFFLAGS reads an `ifreq` from the pointer, which is that of the live local `request`.
-    unsafe { set_flags(any.as_raw_fd(), &raw const request) }?;
+    unsafe { set_flags(control_socket.as_raw_fd(), &raw const request) }?;
     Ok(())
 }
