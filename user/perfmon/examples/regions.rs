@@ -12,7 +12,7 @@ use perfmon::{Event, Group, measure, region};
 /// Executes 2 instructions in each of `n` iterations.
 fn spin(n: u64) {
     // SAFETY: `asm!` requires that the assembly does only what its operands and options declare. The assembly changes
-    // only the register that it declares as an operand and the flags, which `asm!` assumes to change; it accesses no
+    // only the register that it declares as an operand, and the flags, which `asm!` treats as changed; it accesses no
     // memory, as `nomem` and `nostack` promise.
     unsafe {
         asm!("2:", "dec {n}", "jnz 2b", n = inout(reg) n => _, options(nomem, nostack));
@@ -79,7 +79,8 @@ fn main() -> Result<(), perfmon::Error> {
         println!("later events: {error}");
     }
 
-    // SAFETY: `fork` requires that the child calls no function that needs a lock of another thread. The threads have ended.
+    // SAFETY: `fork` requires that the child calls no function that needs a lock of another thread. All other threads
+    // have ended.
     match unsafe { fork() }.expect("a child") {
         ForkResult::Parent { child } => {
             println!("child: {:?}", waitpid(child, None));

@@ -13,7 +13,7 @@ use raw_cpuid::{CpuIdReader, CpuIdReaderNative, CpuIdResult};
 
 use crate::cpu_list;
 
-/// CPUID of a big core, or of the current CPU of a processor that is not hybrid.
+/// CPUID of a big core; on a processor that is not hybrid, CPUID of the current CPU.
 ///
 /// If the calling program may run on small cores only, this is CPUID of a small core.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,8 @@ pub(crate) fn on_cpus<T: Send>(cpus: &CpuSet, f: impl FnOnce(bool) -> T + Send) 
     result.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// The big cores, which don't change. They are looked up once, since CPUID is read leaf by leaf.
+/// The big cores. They don't change, and are looked up once, because [`BigCoreCpuid`] needs them for each leaf that it
+/// reads.
 static BIG_CORES: LazyLock<Option<CpuSet>> = LazyLock::new(big_cores);
 
 /// Returns the big cores that Linux has found; `None` on a processor that is not hybrid.

@@ -15,7 +15,7 @@ pub(crate) fn to_set(list: &str) -> Option<CpuSet> {
     Some(cpus)
 }
 
-/// Returns whether the machine can never have a CPU of this number, because Linux has no place for it.
+/// Returns whether the machine can never have a CPU of this number: it is not in Linux's list of possible CPUs.
 pub(crate) fn is_impossible(cpu: usize) -> bool {
     let list = fs::read_to_string("/sys/devices/system/cpu/possible");
     let ranges = list.ok().and_then(|list| parse_ranges(&list));

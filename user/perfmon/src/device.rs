@@ -36,8 +36,9 @@ impl Device {
     /// Opens `/dev/perfmon` for reading.
     ///
     /// # Errors
-    /// [`Cause::Absent`] without the module, [`Cause::NodeForbidden`] by the mode of the node,
-    /// [`Cause::Version`] if the driver isn't of this library's version.
+    /// - [`Cause::Absent`] if the module is not loaded;
+    /// - [`Cause::NodeForbidden`] if the mode of the node forbids it;
+    /// - [`Cause::Version`] if the driver isn't of this library's version.
     pub fn open() -> Result<Self, Error> {
         Self::open_path(PATH)
     }
@@ -59,7 +60,7 @@ impl Device {
     /// Creates a device on top of `driver`, for tests.
     ///
     /// # Errors
-    /// [`Cause::Version`], and the error of the driver's `IOCTL_PERFMON_GET_PROPERTIES`.
+    /// [`Cause::Version`], and the errors of the driver's `IOCTL_PERFMON_GET_PROPERTIES`.
     pub fn with_driver(driver: Arc<dyn Driver>) -> Result<Self, Error> {
         let mut raw = abi::perfmon_properties {
             api_version: 0,
@@ -154,8 +155,8 @@ impl Device {
         })
     }
 
-    /// Returns the events that a counter has counted since it was set up or reset: the sum over all CPUs, 64 bits wide.
-    /// The counter may run.
+    /// Returns how often a counter's event has happened since the counter was set up or reset: the sum over all CPUs,
+    /// 64 bits wide. The counter may be running.
     ///
     /// # Errors
     /// [`Cause::NotSetUp`] if no program has set the counter up, [`Cause::Invalid`] if the CPUs have no such counter,
@@ -171,8 +172,8 @@ impl Device {
         to_unsigned(raw.pmcd_value, attempt())
     }
 
-    /// Returns the counter's value on each CPU of the range, in order: the last total for an offline CPU, 0 for a CPU
-    /// that was never online.
+    /// Returns the counter's value on each CPU of the range, in order. An offline CPU has its last value, and a CPU
+    /// that was never online has 0.
     ///
     /// ```no_run
     /// use perfmon::{CounterId, Device};
@@ -185,8 +186,10 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// As [`read`](Self::read), but [`Cause::NoSuchCpu`] instead of [`Cause::Invalid`], also if the machine has no such
-    /// CPUs; [`Cause::NotCounted`] if one of the CPUs is online, but the driver does not count on it.
+    /// As [`read`](Self::read), with two differences:
+    /// - [`Cause::NoSuchCpu`] instead of [`Cause::Invalid`] if the CPUs have no such counter, or if the machine has no
+    ///   such CPUs;
+    /// - [`Cause::NotCounted`] if a CPU in the range is online, but the driver does not count on it.
     pub fn read_on(&self, id: CounterId, cpus: Range<u32>) -> Result<Vec<u64>, Error> {
         let mut values = Vec::new();
         let mut next = cpus.start;
@@ -240,7 +243,7 @@ impl Device {
         })
     }
 
-    /// Returns the counters that are not free, of those that all CPUs have, with their owners.
+    /// Returns each counter that is not free, with its owner. Only counters that all CPUs have are considered.
     #[must_use]
     pub fn owners(&self) -> Owners {
         let numbers = |counters: u16| 0..u8::try_from(counters).unwrap_or(u8::MAX);

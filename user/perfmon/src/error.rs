@@ -67,7 +67,7 @@ pub enum Attempt {
     FindCgroups,
     /// Opening the directory of a cgroup.
     OpenCgroup(PathBuf),
-    /// Opening an event of these tasks.
+    /// Opening an event for this target.
     OpenEvent(EventLabel, Box<Target>),
     /// Enabling, disabling or zeroing an event.
     ControlEvent(EventLabel),
@@ -75,7 +75,7 @@ pub enum Attempt {
     ReadEvent(EventLabel),
     /// Mapping the page of an event.
     MapEvent(EventLabel),
-    /// Mapping the ring of an event, with this number of pages.
+    /// Mapping the ring of an event, with this number of pages of records.
     MapRing(EventLabel, usize),
     /// Letting an event write to the ring of another event.
     ShareRing(EventLabel),
@@ -212,14 +212,14 @@ pub enum Cause {
     /// The CPUs have no such counter, or the event select has a bit that isn't allowed (EINVAL).
     #[error("the CPUs have no such counter, or the event select is not allowed for it")]
     Invalid,
-    /// The counters of CPUs can't count the event: it needs two counters (AMD's events 003H and FFFH), or each kind of
-    /// core of a hybrid processor counts another event with its select (EOPNOTSUPP).
+    /// The counters can't count the event (EOPNOTSUPP): it needs two counters (AMD's events 003H and FFFH), or its
+    /// select means a different event on each kind of core of a hybrid processor.
     #[error("the event needs two counters, or is not the same on all kinds of cores")]
     NotForCounters,
     /// The CPUs have no such counter, or there are no such CPUs (EINVAL).
     #[error("the CPUs have no such counter, or there is no such CPU")]
     NoSuchCpu,
-    /// One of the CPUs in the range is not counted on (EOPNOTSUPP).
+    /// The driver does not count on one of the CPUs in the range (EOPNOTSUPP).
     #[error(
         "a CPU among them has fewer counters than the others of its kind, and is not counted on"
     )]
@@ -252,10 +252,10 @@ pub enum Cause {
     /// The kernel could not allocate memory (ENOMEM).
     #[error("the kernel has not enough memory")]
     NoMemory,
-    /// No file descriptor is free (EMFILE), or none in the whole system (ENFILE).
+    /// The process (EMFILE) or the whole system (ENFILE) has no free file descriptor.
     #[error("no file descriptor is free")]
     NoDescriptor,
-    /// The buffer has another version of its format than this library knows.
+    /// The buffer has this version of its format, which the library does not know.
     #[error("the buffer has version {0} of the format, which this library does not know")]
     BufferVersion(u16),
     /// The buffer's header contradicts itself or the allocation.
@@ -271,7 +271,7 @@ pub enum Cause {
     /// (EINVAL).
     #[error("{0} samples a second are above the driver's limit")]
     FrequencyTooHigh(u64),
-    /// The text is no event, or the CPUs do not have it.
+    /// The text is not an event, or the CPUs do not have the event.
     #[error("{}", .0.message())]
     Spec(Box<SpecError>),
     /// The text names several events.
@@ -312,8 +312,10 @@ pub enum Cause {
         "only the thread that is counted, and that opened the event for all CPUs, can read its page"
     )]
     OtherThread,
-    /// The ring's number of pages is not a power of 2, or the event is inherited on all CPUs, or the two events that
-    /// would share a ring are of different tasks or CPUs (EINVAL).
+    /// The ring is impossible (EINVAL), for one of three reasons:
+    /// - the number of pages is not a power of 2;
+    /// - the event is inherited on all CPUs;
+    /// - two events that would share a ring count different tasks or CPUs.
     #[error(
         "the number of pages is not a power of 2, or the event is inherited on all CPUs at once, or the two events are of different tasks or CPUs"
     )]
@@ -373,8 +375,8 @@ impl Error {
             (A::MapRing(..) | A::ShareRing(_), Errno::EINVAL) => Cause::InvalidRing,
             (_, Errno::EBUSY) => Cause::NotSetUp,
             (_, Errno::ENOTTY) => Cause::UnknownCommand,
-            // EPERM also means a descriptor that is not open for writing, which the types exclude, and the limit of
-            // locked memory, which `Trace::allocate` recognizes itself.
+            // EPERM has two other meanings, which can't occur here: the types exclude a descriptor that is not open for
+            // writing, and `Trace::allocate` recognizes the limit of locked memory itself.
             (_, Errno::EPERM) => Cause::LockedDown,
             (_, Errno::EACCES) => Cause::Forbidden,
             (_, Errno::EBADFD) => Cause::WrongState,

@@ -9,18 +9,18 @@
 //! - [`spec`]: events by their names, `L1-dcache-load-misses` or `cpu/event=0xc0,cmask=1/u`, on a [`Pmu`].
 //! - [`sampler`]: sample a program, a task or a CPU. A [`Sampler`] is an event with a ring, and any number of programs
 //!   sample at once.
-//! - [`trace`]: sample the whole machine. A [`Trace`](trace::Trace) records a sample on each CPU after each period of an
-//!   event; the module has the buffers, the decoder, and the merger of all CPUs into one stream.
+//! - [`trace`]: sample the whole machine. A [`Trace`](trace::Trace) records a sample on each CPU after each period of
+//!   an event; `trace` also has the buffers, the decoder, and the merger of all CPUs into one stream.
 //!
 //! A [`Counter`] counts on **every CPU of the machine**, whatever task runs there; its value is the sum over
 //! the CPUs. The vendor's manual lists the events of a CPU; an [`EventSelect`] is built from the event
 //! number and unit mask given there, or by [`spec::parse`] from a name.
 //!
 //! # What is counted besides the work
-//! Between the return from [`Counter::start`] and the entry into [`Counter::stop`] lie the instructions of
-//! this library's two calls: a small number, and the same one each time. Measure an empty run and subtract
-//! it where it matters. With several counters, stop them in the order in which they were started: then
-//! each of them counts the same number of the others' calls.
+//! Between the return from [`Counter::start`] and the entry into [`Counter::stop`] lie the instructions of this
+//! library's two calls: a small number, and the same one each time. If that matters, measure an empty run and subtract
+//! its count. With several counters, stop them in the order in which they were started: then each counter includes the
+//! same number of the calls for other counters.
 
 mod big_core;
 mod cpu_list;

@@ -60,7 +60,8 @@ impl CoreKind {
     /// The names of all kinds: the big cores, the small ones, and those of the low-power island.
     pub const NAMES: [&'static str; 3] = ["cpu_core", "cpu_atom", "cpu_lowpower"];
 
-    /// Creates a kind from what Linux's PMU `name` has in sysfs, its `type` and its `cpus`, and the PMU of such a core.
+    /// Creates a kind of core. `perf_type` and `cpus` are the files `type` and `cpus` of Linux's PMU `name` in sysfs,
+    /// and `pmu` is the PMU of such a core.
     #[must_use]
     pub fn new(name: &'static str, perf_type: u32, cpus: String, pmu: Pmu) -> Self {
         Self {
@@ -173,8 +174,9 @@ impl Pmu {
         })
     }
 
-    /// Limits the number of general counters to what the driver has on all CPUs. Kinds of cores keep their own numbers,
-    /// unless the driver leaves a counter to Linux's perf: then it uses none from that one on.
+    /// Limits the number of general counters to those that the driver uses on all CPUs. The kinds of cores keep their
+    /// own numbers, unless the driver leaves a counter to Linux's perf: it then uses only the counters before that one
+    /// on every kind.
     #[must_use]
     pub fn with_counters_of(self, device: &Device) -> Self {
         let number = u8::try_from(device.properties().general.number).unwrap_or(u8::MAX);
@@ -298,7 +300,7 @@ impl Pmu {
     }
 }
 
-/// Kinds of cores in leaf 1AH, EAX[31:24].
+/// The kinds of cores in leaf 1AH, EAX[31:24]: a big core, and a small core.
 const CORE: u32 = 0x40;
 const ATOM: u32 = 0x20;
 

@@ -6,7 +6,7 @@ use crate::EventSelect;
 /// The number and the width of one kind of counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counters {
-    /// Number of the counters on each CPU.
+    /// Number of counters on each CPU.
     pub number: u16,
     /// Width of the hardware counter in bits. The driver extends values to 64 bits.
     pub width: u16,
@@ -29,7 +29,7 @@ pub struct Properties {
     pub last_branch: bool,
 }
 
-/// Properties beyond [`Properties`].
+/// The size of the machine, and the driver's optional features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Info {
@@ -37,11 +37,11 @@ pub struct Info {
     pub cpu_ids: u32,
     /// The [rate](crate::trace::Event::rate) of an event may be above 2^31.
     pub has_full_width_writes: bool,
-    /// The driver keeps Linux's perf off the counters by a perf event on each CPU; perf's other events wait.
+    /// The driver keeps Linux's perf off the counters by a perf event on each CPU. Other events of perf wait meanwhile.
     pub has_place_holders: bool,
     /// Events can record the mappings of programs ([`Builder::mappings`](crate::event::Builder::mappings)).
     pub has_mappings: bool,
-    /// The values that the CPUs have: bit n stands for event n of `PERFMON_GROUP_MISC`.
+    /// The values without a counter that the CPUs have: bit n stands for event n of `PERFMON_GROUP_MISC`.
     pub misc_events: u64,
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use perfmon_core::abi;
 use perfmon_core::logic::evtsel;
 
-/// The number of a counter, which every CPU has.
+/// The kind and the number of a counter. Every CPU has the counter.
 ///
 /// ```
 /// use perfmon::CounterId;
@@ -75,16 +75,17 @@ pub enum Modes {
 pub struct EventSelect(evtsel::EventSelect);
 
 impl EventSelect {
-    /// Creates the select of the event that the CPU's manual lists under this event number and unit mask, in both modes.
+    /// Creates the select of the event that the CPU's manual lists under this event number and unit mask, counted in
+    /// user mode and in the kernel.
     ///
-    /// Numbers have 8 bits on Intel's CPUs, where the driver refuses larger ones, and 12 on AMD's; bits 15:12
-    /// are dropped.
+    /// Event numbers have 8 bits on Intel's CPUs and 12 bits on AMD's. Bits 15:12 are dropped; the driver refuses bits
+    /// 11:8 on Intel's CPUs.
     #[must_use]
     pub const fn new(event: u16, unit_mask: u8) -> Self {
         Self(evtsel::EventSelect::new(event, unit_mask)).modes(Modes::Both)
     }
 
-    /// Returns the select of a fixed counter: only modes, since its event is fixed.
+    /// Returns the select of a fixed counter. It contains only modes, since the event of the counter is fixed.
     ///
     /// ```
     /// use perfmon::{EventSelect, Modes};
@@ -96,8 +97,8 @@ impl EventSelect {
         Self::new(0, 0)
     }
 
-    /// Returns the same event with this second unit mask, bits 15:8 of unit masks that have 16 bits. Intel's CPUs have it
-    /// from version 6 of performance monitoring on; the driver refuses it on others.
+    /// Returns this select with a second unit mask, which is bits 15:8 of a unit mask of 16 bits. Intel's CPUs have a
+    /// second unit mask from version 6 of performance monitoring on; the driver refuses it on other CPUs.
     ///
     /// ```
     /// use perfmon::EventSelect;
@@ -111,8 +112,8 @@ impl EventSelect {
     }
 
     /// Converts a register value, such as [`bits`](Self::bits) returns, and clears its interrupt and enable bits.
-    /// Returns `None` if it drives pins (bit 19), counts also the sibling thread (bit 21) or has a bit that no CPU
-    /// has, because the driver refuses these.
+    /// Returns `None` if the value has a bit that the driver refuses: pin control (bit 19), any thread (bit 21), or a
+    /// bit that no CPU has.
     ///
     /// ```
     /// use perfmon::EventSelect;
@@ -135,7 +136,7 @@ impl EventSelect {
         self.0.to_abi(false)
     }
 
-    /// Returns the same event, counted only in `modes`.
+    /// Returns this select, counted only in `modes`.
     #[must_use]
     pub const fn modes(self, modes: Modes) -> Self {
         let user = matches!(modes, Modes::User | Modes::Both);
@@ -143,19 +144,22 @@ impl EventSelect {
         Self(self.0.with_modes(user, kernel))
     }
 
-    /// Counts how often the condition begins, instead of the cycles in which it holds. Useful with a counter mask.
+    /// Sets the edge bit: counts how often the event's condition begins, not the cycles in which it holds. Useful with
+    /// a counter mask.
     #[must_use]
     pub const fn edge(self) -> Self {
         Self(self.0.with_edge())
     }
 
-    /// Counts the cycles with at least `events` events, instead of the events themselves; 0 counts the events.
+    /// Sets the counter mask: counts the cycles in which the event happens at least `events` times. With 0 the mask is
+    /// off, and the event itself is counted.
     #[must_use]
     pub const fn at_least(self, events: u8) -> Self {
         Self(self.0.with_counter_mask(events, false))
     }
 
-    /// Counts the cycles with fewer than `events` events.
+    /// Sets the counter mask and the invert bit: counts the cycles in which the event happens fewer than `events`
+    /// times.
     #[must_use]
     pub const fn fewer_than(self, events: u8) -> Self {
         Self(self.0.with_counter_mask(events, true))

@@ -118,8 +118,9 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// [`Cause::InvalidEvent`] for another kind of ID or a select that isn't allowed, [`Cause::WrongState`] while a trace
-    /// of this session is staged or runs, [`Cause::Forbidden`], [`Cause::LockedDown`].
+    /// - [`Cause::InvalidEvent`] if the ID is not model-specific, or the select isn't allowed;
+    /// - [`Cause::WrongState`] while a trace of this session is staged or runs;
+    /// - [`Cause::Forbidden`], [`Cause::LockedDown`].
     pub fn define_event(&self, id: EventId, select: EventSelect) -> Result<(), Error> {
         let raw = abi::perfmon_event_definition {
             id: id.bits(),
@@ -173,7 +174,7 @@ impl Counter {
         self.select
     }
 
-    /// Starts the counter, which adds to its value. Has no effect if the counter runs already.
+    /// Starts the counter. It continues from its present value. Has no effect if the counter runs already.
     ///
     /// # Errors
     /// [`Cause::Untrusted`], [`Cause::Forbidden`], [`Cause::LockedDown`].
@@ -203,7 +204,8 @@ impl Counter {
             .call(Call::Reset(&id.number()), || Attempt::Reset(id))
     }
 
-    /// Returns the events counted since the setup or the last [`reset`](Self::reset), like [`Device::read`].
+    /// Returns the number of events that were counted since the setup or the last [`reset`](Self::reset), like
+    /// [`Device::read`].
     ///
     /// # Errors
     /// [`Cause::Untrusted`] if something else changed the registers, [`Cause::Forbidden`].

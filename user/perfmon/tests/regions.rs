@@ -19,7 +19,7 @@ thread_local! {
     static AT_END: RefCell<Option<PassAtEnd>> = const { RefCell::new(None) };
 }
 
-/// Variables of a thread are dropped in the opposite order, so the thread's event is closed before the last pass.
+/// The variables of a thread are dropped in reverse order, so the thread's event is closed before the last pass.
 #[test]
 fn a_pass_after_the_thread_has_closed_its_event_is_not_counted() {
     let thread = std::thread::spawn(|| {

@@ -116,37 +116,37 @@ impl Builder {
         self
     }
 
-    /// Counts all tasks, which needs one [CPU](Self::cpu).
+    /// Counts all tasks. Requires one [CPU](Self::cpu).
     pub fn all_tasks(mut self) -> Self {
         self.target.tasks = Tasks::Pid(-1);
         self
     }
 
     /// Counts the tasks of a cgroup and of its descendants while they belong to it: on all CPUs, as one sum, or on one
-    /// [CPU](Self::cpu). An event takes one counter for any number of cgroups.
+    /// [CPU](Self::cpu). The same event takes one counter, for any number of cgroups.
     pub fn cgroup(mut self, cgroup: &Cgroup) -> Self {
         self.target.tasks = Tasks::Cgroup(cgroup.clone());
         self
     }
 
-    /// Counts also the threads and processes that the task creates, and those that they create. The sum is in this
-    /// event.
+    /// Counts also the threads and processes that the task creates, and those that they create. The count of the event
+    /// is the sum over all of them.
     pub fn inherit(self) -> Self {
         self.flag(PerfEventAttr::INHERIT, true)
     }
 
-    /// Counts from [`Event::enable`] on.
+    /// Opens the event disabled: it counts only from [`Event::enable`] on.
     pub fn disabled(self) -> Self {
         self.flag(PerfEventAttr::DISABLED, true)
     }
 
-    /// Counts from the task's next exec on, if it is [disabled](Self::disabled).
+    /// Lets a [disabled](Self::disabled) event count from the task's next exec on.
     pub fn enable_on_exec(self) -> Self {
         self.flag(PerfEventAttr::ENABLE_ON_EXEC, true)
     }
 
     /// Lets the event share a counter in turns with other such events of the same task or CPU if no counter is free.
-    /// The event was then counted only for [`running`](super::Reading::running) of the time
+    /// The event is then counted only for [`running`](super::Reading::running), a part of the time
     /// [`enabled`](super::Reading::enabled). Such an event can be neither sampled nor [exclusive](Self::exclusive).
     /// Members of a group take turns if their leader does.
     pub fn rotate(mut self) -> Self {
@@ -254,8 +254,8 @@ impl Builder {
         })
     }
 
-    /// Returns whether the frequency is the reason why the driver has refused these attributes with EINVAL: the driver does
-    /// not refuse a frequency of 1 Hz in this way. An event that is opened to find out is disabled, and is closed at once.
+    /// Returns whether the driver has refused these attributes with EINVAL because of the frequency: it then accepts
+    /// them with a frequency of 1 Hz. The event that is opened for this check is disabled, and is closed at once.
     fn has_too_high_frequency(
         &self,
         driver: &Arc<dyn Driver>,

@@ -11,8 +11,8 @@ use nix::sys::stat::Mode;
 use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, fstatfs};
 use nix::unistd::{AccessFlags, faccessat};
 
-/// A cgroup, as its open directory, for [`Builder::cgroup`](super::Builder::cgroup): one of version 2, or one of version 1
-/// in the hierarchy that has the controller `perf_event`.
+/// A cgroup, as its open directory, for [`Builder::cgroup`](super::Builder::cgroup). The cgroup is of version 2, or of
+/// version 1 in the hierarchy that has the controller `perf_event`.
 ///
 /// The object keeps referring to the cgroup that was opened, even if another cgroup gets its path. Events of a removed
 /// cgroup keep their counts.
@@ -39,7 +39,8 @@ impl Cgroup {
     pub const MAX_LEVELS: usize = 32;
 
     /// Creates a cgroup from a directory that is open already, without checking it: opening an event fails with
-    /// [`Cause::NotACgroup`](crate::Cause::NotACgroup) if the directory is not a cgroup's. Errors name it `path`.
+    /// [`Cause::NotACgroup`](crate::Cause::NotACgroup) if the directory is not a cgroup's. Error messages call the
+    /// cgroup `path`.
     #[must_use]
     pub fn from_directory(descriptor: OwnedFd, path: &Path) -> Self {
         Self(Arc::new(Directory {

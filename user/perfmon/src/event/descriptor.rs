@@ -35,9 +35,9 @@ pub struct Reading {
     pub value: u64,
     /// Time that the tasks ran while the event was enabled.
     pub enabled: Duration,
-    /// Time that the event was counted meanwhile. It is less than `enabled` if the event takes
-    /// [turns](super::Builder::rotate), or if tasks ran on cores of a hybrid processor that lack the event: the count is
-    /// then too low.
+    /// The part of `enabled` in which the event was counted. It is less than `enabled` if the event takes
+    /// [turns](super::Builder::rotate), or if tasks ran on cores of a hybrid processor that lack the event: the count
+    /// is then too low.
     pub running: Duration,
 }
 
@@ -48,7 +48,8 @@ impl Reading {
         self.enabled.saturating_sub(self.running)
     }
 
-    /// Returns the count since an earlier reading; `None` if the event was enabled and not counted for a part of the time.
+    /// Returns the count since an earlier reading; `None` if there was a time since then when the event was enabled and
+    /// not counted.
     pub(super) fn count_since(&self, before: &Self) -> Option<u64> {
         let is_whole = self.uncounted() == before.uncounted();
         is_whole.then(|| self.value.wrapping_sub(before.value))
@@ -68,7 +69,7 @@ impl Event {
         &self.label
     }
 
-    /// Starts to count.
+    /// Starts counting.
     ///
     /// # Errors
     /// None that are specific to this call.
@@ -76,7 +77,7 @@ impl Event {
         self.control(EventCall::Enable { group: false })
     }
 
-    /// Stops to count; the count stays.
+    /// Stops counting. The count is kept.
     ///
     /// # Errors
     /// None that are specific to this call.
@@ -143,8 +144,8 @@ impl Event {
             .map_err(|errno| Error::new(Attempt::ReadEvent(self.label.clone()), errno))
     }
 
-    /// Reads the count, the times enabled and running in nanoseconds, and the lost samples, or 0 if the event is not
-    /// sampled.
+    /// Reads four words: the count, the times enabled and running in nanoseconds, and the number of lost samples, which
+    /// is 0 if the event is not sampled.
     fn read_all(&self) -> Result<[u64; 4], Error> {
         if let Some(GroupPlace { index, length }) = self.place {
             return read_group(
@@ -159,13 +160,13 @@ impl Event {
         Ok(words)
     }
 
-    /// Fills all of `words`.
+    /// Reads the event, and fails unless the result fills all of `words`.
     pub(super) fn read_words(&self, words: &mut [u64]) -> Result<(), Error> {
         let requested = words.len();
         match self.driver.read_event(self.as_fd(), words) {
             Ok(number) if number == requested => Ok(()),
-            // A short read means that the event's task can no longer be counted. perf treats pinned events in error in the
-            // same way.
+            // A short read means that the event's task can no longer be counted, as for perf's pinned events in the
+            // error state.
             Ok(_) => Err(Error {
                 attempt: Attempt::ReadEvent(self.label.clone()),
                 cause: Cause::Missed,

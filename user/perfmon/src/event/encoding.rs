@@ -12,7 +12,7 @@ use crate::spec::{CacheEvent, Meaning};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Encoding {
-    /// `PERF_COUNT_HW_*`: the driver knows the CPU's number.
+    /// `PERF_COUNT_HW_*`. The driver translates it to an event select of the CPU.
     Hardware(u32),
     /// `PERF_TYPE_HW_CACHE`: cache, operation and result in a byte each.
     Cache(u32),

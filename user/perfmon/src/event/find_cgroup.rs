@@ -19,7 +19,8 @@ impl Cgroup {
     /// Opens the cgroup whose directory has this path.
     ///
     /// # Errors
-    /// [`Cause::NoSuchCgroup`] if nothing has the path, [`Cause::NotACgroup`] if something else has it.
+    /// [`Cause::NoSuchCgroup`] if the path does not exist, [`Cause::NotACgroup`] if it is not the directory of a
+    /// cgroup.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let open_error = |cause| Error {
@@ -56,7 +57,8 @@ impl Cgroup {
     /// highest root wins, as it shows the most cgroups.
     ///
     /// # Errors
-    /// [`Cause::NoCgroupMount`], or [`Cause::CgroupVersion1`] if only others of version 1 are mounted.
+    /// [`Cause::NoCgroupMount`] if no cgroups are mounted, [`Cause::CgroupVersion1`] if only other hierarchies of
+    /// version 1 are.
     pub fn mount_point() -> Result<PathBuf, Error> {
         let table = fs::read("/proc/self/mountinfo");
         let table = table.map_err(|error| unexpected_cause(&error));

@@ -27,7 +27,7 @@ use crate::{Device, Error};
 /// ```
 #[derive(Debug)]
 pub struct Group {
-    /// The leader first.
+    /// The events, the leader first.
     events: Vec<Event>,
     labels: Arc<[EventLabel]>,
 }
@@ -48,8 +48,9 @@ pub struct Counts {
     values: Vec<u64>,
     /// Time that the tasks ran while the group was enabled.
     pub enabled: Duration,
-    /// Time that the group was counted meanwhile. It is less than `enabled` if the group takes [turns](Builder::rotate), or if
-    /// tasks ran on cores of a hybrid processor that lack one of the events: the counts are then too low.
+    /// The part of `enabled` in which the group was counted. It is less than `enabled` if the group takes
+    /// [turns](Builder::rotate), or if tasks ran on cores of a hybrid processor that lack one of the events: the counts
+    /// are then too low.
     pub running: Duration,
 }
 
@@ -68,7 +69,7 @@ impl Group {
         &self.events
     }
 
-    /// Starts to count all events of the group.
+    /// Starts counting all events of the group.
     ///
     /// # Errors
     /// None that are specific to this call.
@@ -76,7 +77,7 @@ impl Group {
         self.leader().control(EventCall::Enable { group: true })
     }
 
-    /// Stops all events of the group; the counts stay.
+    /// Stops counting all events of the group. The counts are kept.
     ///
     /// # Errors
     /// None that are specific to this call.
@@ -92,7 +93,7 @@ impl Group {
         self.leader().control(EventCall::Reset { group: true })
     }
 
-    /// Returns all counts, of one moment.
+    /// Returns all counts, read at one moment.
     ///
     /// # Errors
     /// As [`Event::read`].
@@ -110,14 +111,14 @@ impl Group {
         )
     }
 
-    /// Writes all counts, of one moment, to `counts`, and returns how long the group was enabled and not counted, in
-    /// nanoseconds. Does not allocate memory for groups of a usual size.
+    /// Reads all counts at one moment, writes them to `counts`, and returns how long the group was enabled and not
+    /// counted, in nanoseconds. Does not allocate memory for groups of at most eight events.
     ///
     /// # Errors
     /// As [`Event::read`].
     ///
     /// # Panics
-    /// `counts` has another length than the group.
+    /// Panics if the length of `counts` is not the number of events in the group.
     pub(super) fn read_into(&self, counts: &mut [u64]) -> Result<u64, Error> {
         let leader = self.leader();
         read_group(
@@ -167,7 +168,7 @@ impl Group {
 }
 
 impl GroupBuilder {
-    /// Adds an event. It keeps its own modes, and counts the leader's tasks.
+    /// Adds an event. The event keeps its own modes, and counts the leader's tasks.
     pub fn and(mut self, event: Builder) -> Self {
         self.others.push(event);
         self
@@ -236,16 +237,16 @@ impl Counts {
         self.labels.iter().zip(self.values.iter().copied())
     }
 
-    /// Returns the count of the event that the caller named so, or else of the first event that perf names so, such as
-    /// `instructions`. Returns `None` if the group has no such event.
+    /// Returns the count of the event that has the caller's name `name`, or else of the first event that perf calls
+    /// `name`, such as `instructions`. Returns `None` if the group has neither.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {
         find_label(&self.labels, name).map(|index| self.values[index])
     }
 }
 
-/// Returns the index of the label with this name: of the one that the caller named so, or else of the first one whose event
-/// perf names so.
+/// Returns the index of the label that has the caller's name `name`, or else of the first label whose event perf calls
+/// `name`.
 pub(super) fn find_label(labels: &[EventLabel], name: &str) -> Option<usize> {
     let by_text = || labels.iter().position(|label| label.has_name(name));
     let by_encoding = || {

@@ -21,8 +21,8 @@ pub(super) struct GroupReading<'a> {
     pub(super) running: u64,
 }
 
-/// Reads a group of `length` events, and returns the result of `convert`. `read_words` fills the words by reading one of the
-/// events. Does not allocate memory for groups of a usual size.
+/// Reads a group of `length` events, and returns the result of `convert`. `read_words` fills the words by reading one
+/// of the events. Does not allocate memory for groups of at most eight events.
 pub(super) fn read_group<R>(
     length: usize,
     read_words: impl FnOnce(&mut [u64]) -> Result<(), Error>,

@@ -2,9 +2,9 @@
 //! Events: counts of a task, of a task and all that it creates, of all tasks on a CPU, or of a cgroup.
 //!
 //! An [`Event`] is a descriptor like that of `perf_event_open(2)`, on the driver's counters. A caller that may count a
-//! task with Linux's perf may count it here, and any number of programs count at once. Each event has a counter of its
-//! own all the time. If no counter is free, opening fails with [`Cause::NoFreeCounter`](crate::Cause::NoFreeCounter),
-//! and the error names the programs that have the counters.
+//! task with Linux's perf may count it here. Any number of programs can count at once, and each event has a counter of
+//! its own all the time. If no counter is free, opening fails with
+//! [`Cause::NoFreeCounter`](crate::Cause::NoFreeCounter), and the error names the programs that have the counters.
 //!
 //! ```no_run
 //! use perfmon::Event;

@@ -19,7 +19,7 @@ impl Event {
         Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_CPU_CYCLES))
     }
 
-    /// Counts cycles at the rate of the time-stamp counter in which the CPU was not halted.
+    /// Counts cycles at the rate of the time-stamp counter while the CPU is not halted.
     pub fn reference_cycles() -> Builder {
         Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_REF_CPU_CYCLES))
     }
@@ -39,7 +39,7 @@ impl Event {
         Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_CACHE_REFERENCES))
     }
 
-    /// Counts accesses to the last level of the cache that missed it.
+    /// Counts the accesses that missed the last level of the cache.
     pub fn cache_misses() -> Builder {
         Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_CACHE_MISSES))
     }
@@ -50,7 +50,8 @@ impl Event {
         Builder::new(Encoding::Dummy)
     }
 
-    /// Counts the event that the CPU's manual lists under these numbers. The modes of the select are ignored.
+    /// Counts the event that the CPU's manual lists under this event number and unit mask. The modes of the select are
+    /// ignored.
     pub fn raw(select: EventSelect) -> Builder {
         Builder::new(Encoding::Raw(select))
     }

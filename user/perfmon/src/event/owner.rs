@@ -17,11 +17,11 @@ pub enum OwnerKind {
     Session,
     /// A program whose trace runs.
     Trace,
-    /// Events of tasks, which share the counter in time.
+    /// Events of tasks. The counter counts for each task while the task runs.
     Tasks,
-    /// Events of CPUs.
+    /// Events of CPUs. Each CPU may count a different event with the counter.
     Cpus,
-    /// Events of tasks, of CPUs or of cgroups, which all have the same event select.
+    /// Events of tasks, of CPUs or of cgroups that all have the same event select.
     Events,
     /// A kind of owner that this library does not know.
     Other(u32),
@@ -111,7 +111,7 @@ impl Owners {
     }
 }
 
-/// The explanation if an event got no counter, although no program has one.
+/// The explanation if an event got no counter although every counter is free.
 const NO_OWNER: &str = "no program has one: the events are too many, an event is exclusive, or a real-time program keeps a \
                         CPU busy (the kernel log names the CPU)";
 

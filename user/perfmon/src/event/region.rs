@@ -127,7 +127,7 @@ pub fn set_events(events: GroupBuilder) -> Result<(), CannotSetEvents> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CannotSetEvents {
-    /// This number is more than [`MAX_EVENTS`].
+    /// The number of events, this one, is more than [`MAX_EVENTS`].
     TooMany(usize),
     /// The events were chosen before, by [`set_events`] or by the first region.
     TooLate,
@@ -221,7 +221,7 @@ pub fn error() -> Option<Error> {
     own_error.map(|(_, error)| error.clone())
 }
 
-/// The events of a thread, which are read at the ends of regions.
+/// The events of a thread, which are read at the beginning and at the end of each pass.
 struct Meter {
     group: Group,
     pages: Vec<PageMapping>,
@@ -236,7 +236,7 @@ struct ThreadMeter {
     meter: Option<Meter>,
 }
 
-/// The counts of a meter at a moment.
+/// The counts of a meter at a moment, and the meter's overhead.
 struct Reading {
     moment: Moment,
     overhead: Values,
@@ -263,7 +263,8 @@ impl Meter {
             pages,
             overhead: Values::default(),
         };
-        // The smallest of eight differences: a reading may fall back to read(2), or be repeated.
+        // The smallest of eight differences: a reading may fall back to read(2), or be repeated, and is then more
+        // expensive.
         let mut overhead = [u64::MAX; MAX_EVENTS];
         for _ in 0..8 {
             let before = meter.read()?.counts;
@@ -331,7 +332,8 @@ impl ThreadMeter {
     }
 }
 
-/// Reads the thread's events. Returns `None` if the thread can't count, or ends and has closed its events.
+/// Reads the thread's events. Returns `None` if the thread can't count, or if the thread is ending and has closed its
+/// events.
 #[inline]
 fn read() -> Option<Reading> {
     let read = |meter: &RefCell<Option<ThreadMeter>>| {
@@ -391,7 +393,7 @@ impl RegionSite {
         self.registered_in.load(Ordering::Relaxed) == fork::generation() + 1
     }
 
-    /// Adds the site to the list, or begins its sums again in a child of fork(2).
+    /// Adds the site to the list. In a child of fork(2) that has the site already, sets the sums to 0.
     #[cold]
     fn register(&'static self) {
         // Without memory for this, opening the events fails as well, and their error is noted.
@@ -414,8 +416,8 @@ impl RegionSite {
 
 /// A pass through a region, which ends when the value is dropped.
 ///
-/// It ends in the thread where it began, whose events it counts. It can't be sent to another one, nor be kept across
-/// an `.await` of a task that may change threads:
+/// The pass must end in the thread where it began, whose events it counts. So it can't be sent to another thread, nor
+/// be kept across an `.await` of a task that may change threads:
 ///
 /// ```compile_fail
 /// let pass = perfmon::region!("parse");

@@ -12,7 +12,7 @@ pub struct Target {
     pub(super) cpu: i32,
 }
 
-/// The tasks that an event counts.
+/// The tasks that an event counts, on whichever CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Tasks {
     /// The argument `pid` of `perf_event_open(2)`: 0 is the calling thread, -1 all tasks, any other a thread's ID.

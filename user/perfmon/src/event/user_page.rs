@@ -179,14 +179,14 @@ impl Group {
 impl GroupPages<'_> {
     /// Writes the counts in the order of the group: by RDPMC if all events have counters now, else by read(2).
     ///
-    /// By RDPMC the events are read one after the other, the last one first, some 25 instructions for each one. The
-    /// difference between two calls therefore counts as many instructions of the calls for one event as for another.
+    /// With RDPMC, the events are read one after the other, the last one first; each takes some 25 instructions. The
+    /// difference between two calls includes the same number of the calls' own instructions for every event.
     ///
     /// # Errors
     /// As [`Group::read`].
     ///
     /// # Panics
-    /// `counts` has another length than the group.
+    /// Panics if the length of `counts` is not the number of events in the group.
     #[inline]
     pub fn read(&self, counts: &mut [u64]) -> Result<(), Error> {
         read_pages(&self.pages, self.group, counts)
@@ -340,7 +340,7 @@ impl PageMapping {
             let counter = unsafe { rdpmc(index - 1) } as i64;
             compiler_fence(Ordering::SeqCst);
             if page.lock.load(Ordering::Relaxed) == sequence {
-                // The counter's upper bits become copies of its sign.
+                // Sign-extends the counter to 64 bits.
                 let counter = counter.wrapping_shl(unused_bits).wrapping_shr(unused_bits);
                 return Some((offset.wrapping_add(counter) as u64, more));
             }
@@ -359,7 +359,8 @@ impl PageMapping {
 /// Reads the counter with this number of RDPMC.
 ///
 /// # Safety
-/// RDPMC is enabled for the calling thread, and the CPU has the counter: otherwise the instruction faults.
+/// The caller must ensure that RDPMC is enabled for the calling thread, and that the CPU has the counter: otherwise the
+/// instruction faults.
 #[inline]
 unsafe fn rdpmc(index: u32) -> u64 {
     let (low, high): (u32, u32);

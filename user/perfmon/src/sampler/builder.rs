@@ -33,11 +33,13 @@ impl Builder {
         self.flag(PerfEventAttr::FREQ, is_frequency)
     }
 
-    /// Lets the processor take the samples (PEBS), so that each has the address of the instruction that caused the event.
-    /// Levels 1 and 2 mean the same, 3 asks for an even distribution, 0 for samples by interrupts. Opening fails with
-    /// [`Cause::NotSupported`](crate::Cause::NotSupported) if the CPU lacks PEBS, or if the event asks for something that
-    /// PEBS samples can't have. Samples with call chains, registers, stacks, counts or branches cost an interrupt each:
-    /// see `Documentation/precise-samples.rst`.
+    /// Lets the processor take the samples (PEBS), so that each sample has the address of the instruction that caused
+    /// the event. Level 0 asks for samples by interrupts instead, levels 1 and 2 mean the same, and level 3 asks for an
+    /// even distribution of the samples.
+    ///
+    /// Opening fails with [`Cause::NotSupported`](crate::Cause::NotSupported) if the CPU lacks PEBS, or if the event
+    /// asks for something that PEBS samples can't have. Samples with call chains, registers, stacks, counts or branches
+    /// cost an interrupt each: see `Documentation/precise-samples.rst`.
     pub fn precise(mut self, level: u8) -> Self {
         self.attr.flags = self.attr.flags & !PerfEventAttr::PRECISE_IP
             | u64::from(level) * PerfEventAttr::PRECISE_LEVEL & PerfEventAttr::PRECISE_IP;
@@ -127,8 +129,8 @@ impl Builder {
         self.flag(PerfEventAttr::MMAP | PerfEventAttr::MMAP2, true)
     }
 
-    /// Records the mappings that can't be executed: those of data. [`mappings`](Self::mappings) is needed for those of code.
-    /// Both need a kernel where [`Info::has_mappings`](crate::Info::has_mappings) is set.
+    /// Records the mappings that can't be executed, which are those of data. [`mappings`](Self::mappings) records those
+    /// of code. Both need a kernel where [`Info::has_mappings`](crate::Info::has_mappings) is set.
     pub fn data_mappings(self) -> Self {
         self.flag(PerfEventAttr::MMAP_DATA, true)
     }
@@ -195,7 +197,7 @@ impl Builder {
         self.attr.sample_period != 0
     }
 
-    /// Returns the optional fields of samples that this library decodes.
+    /// Returns which of the optional fields that this library decodes the samples have.
     pub(super) fn shape(&self) -> SampleShape {
         let has_field = |field| self.attr.sample_type & field != 0;
         SampleShape {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::raw::RawRecord;
 use super::stamp::{HEADER_WORDS, Stamp, TRAILER_WORDS, Task, split_word};
 
-/// A mapping that can be executed.
+/// A mapping that a task has made: see [`Record::Map`](super::Record::Map).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Mapping<'a> {

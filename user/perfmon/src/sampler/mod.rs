@@ -27,7 +27,7 @@
 //! - **Async**: a sampler is a descriptor ([`AsFd`], [`AsRawFd`]) that becomes readable when the ring is half full, or as
 //!   [`wake_after`](Builder::wake_after) says. It fits into poll(2), epoll(7), and `AsyncFd` of Tokio.
 //! - **Flight recording**: a ring with [`overwrite`](Builder::overwrite) holds the newest records.
-//! - **Several events** share a ring, and so one order and one descriptor: [`Sampler::add`].
+//! - **Several events** can share a ring, and so have one order of records and one descriptor: [`Sampler::add`].
 //! - **Programs with children**: [`inherit`](Builder::inherit) needs a sampler for each [CPU](Builder::cpu), as Linux's perf
 //!   does.
 //! - **Names**: [`tasks`](Builder::tasks) and [`mappings`](Builder::mappings) record what addresses mean, in the same ring.
@@ -93,12 +93,12 @@ impl Sampler {
         })
     }
 
-    /// Opens another event that writes to this ring, and returns its index in [`events`](Self::events). Its samples have
-    /// the same fields as the first event's: they have [data addresses](Builder::data_addresses) only if the first event's
-    /// samples have them. Both events must count the same thread, or the same CPU.
+    /// Opens another event that writes to this ring, and returns its index in [`events`](Self::events). Its samples
+    /// have the same fields as the first event's: they have [data addresses](Builder::data_addresses) only if the first
+    /// event's samples have them. The added event must count the same thread, or the same CPU, as the first event.
     ///
     /// # Errors
-    /// As [`Builder::open`]; [`Cause::InvalidRing`](crate::Cause::InvalidRing) if the two can't share a ring.
+    /// As [`Builder::open`]; [`Cause::InvalidRing`](crate::Cause::InvalidRing) if the event can't share the ring.
     pub fn add(&mut self, event: &Builder) -> Result<usize, Error> {
         self.add_on(event, &shared::device()?)
     }
@@ -109,7 +109,8 @@ impl Sampler {
     /// As [`add`](Self::add).
     pub fn add_on(&mut self, event: &Builder, device: &Device) -> Result<usize, Error> {
         let mut event = event.with_shape(SampleShape {
-            // Events without samples, such as a dummy, have no address. Sampled events that are not precise have 0.
+            // Events without samples, such as a dummy, have no data address. Samples that are not precise have the
+            // address 0.
             has_data_address: self.shape.has_data_address && event.is_sampled(),
             ..self.shape
         });
@@ -206,7 +207,7 @@ impl Sampler {
         ready.map_err(|errno| Error::new(attempt(), errno))
     }
 
-    /// Starts to sample.
+    /// Starts sampling.
     ///
     /// # Errors
     /// As [`Event::enable`].
@@ -214,7 +215,7 @@ impl Sampler {
         self.events().try_for_each(Event::enable)
     }
 
-    /// Stops to sample; the records in the ring stay.
+    /// Stops sampling. The records in the ring are kept.
     ///
     /// # Errors
     /// As [`Event::disable`].

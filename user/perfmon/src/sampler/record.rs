@@ -55,7 +55,7 @@ impl SampleShape {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Record<'a> {
-    /// A sample, after another period of events.
+    /// A sample, taken after each period of events.
     Sample(Sample<'a>),
     /// This number of samples was lost here: the ring was full, or the interrupt came too late.
     #[expect(missing_docs, reason = "documented with the variant")]
@@ -82,7 +82,9 @@ pub enum Record<'a> {
         parent: Task,
         stamp: Stamp,
     },
-    /// A task has made an executable mapping, or made a mapping executable.
+    /// A task has made an executable mapping, or made a mapping executable. With
+    /// [`Builder::data_mappings`](crate::event::Builder::data_mappings), also: a task has made a mapping that can't be
+    /// executed.
     Map(Mapping<'a>),
     /// The task is switched in, or out if `out` is set; `preempted` means that it could still run. Events of a CPU also
     /// record the `other` task of the switch.
@@ -157,7 +159,7 @@ pub struct Callchain<'a> {
     next: usize,
     /// Index after the last word.
     end: usize,
-    /// The addresses that follow are in the kernel, as the last mark says or, before the first mark, the sample's mode.
+    /// The next addresses are in the kernel. The last mark decides that; before the first mark, the sample's mode does.
     in_kernel: bool,
 }
 

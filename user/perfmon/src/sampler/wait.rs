@@ -92,7 +92,7 @@ mod tests {
         write(&second_end, &[0]).expect("it can be written");
         assert_eq!(wait(Duration::from_secs(60)), Ready::Records);
         drop(second_end);
-        // What was written before the end is still there.
+        // Records that were written before the end of the task are still in the ring.
         assert_eq!(wait(Duration::from_secs(60)), Ready::Records);
         read(&second, &mut [0]).expect("it can be read");
         assert_eq!(wait(Duration::from_secs(60)), Ready::Ended);

@@ -26,7 +26,7 @@ const LOAD: usize = 0;
 const STORE: usize = 1;
 const PREFETCH: usize = 2;
 
-/// Names of the operations in the order of perf's numbers: that of all accesses, and that of misses.
+/// For each operation in the order of perf's numbers, the name of all accesses and the name of misses.
 const OPERATIONS: [[&str; 2]; 3] = [
     ["loads", "load-misses"],
     ["stores", "store-misses"],
@@ -77,7 +77,7 @@ fn is_miss(result: &str) -> Option<bool> {
     (is_miss || ACCESS_WORDS.contains(&result)).then_some(is_miss)
 }
 
-/// Indices of the last-level cache and the NUMA nodes in [`CACHES`]: on Intel their events need a further register.
+/// Indices of the last-level cache and the NUMA nodes in [`CACHES`]: on Intel their events need an extra register.
 const OFF_CORE_CACHES: [usize; 2] = [2, 6];
 
 /// Returns all cache events that perf names.
@@ -124,7 +124,8 @@ impl CacheEvent {
         cache | operation << 8 | u32::from(self.is_miss) << 16
     }
 
-    /// Returns whether the event is one of the last-level cache or of NUMA nodes, which needs a further register on Intel.
+    /// Returns whether the event is one of the last-level cache or of NUMA nodes, which needs an extra register on
+    /// Intel.
     pub(super) fn is_off_core(self) -> bool {
         OFF_CORE_CACHES.contains(&self.cache)
     }

@@ -17,8 +17,8 @@ pub struct EventSpec {
     pub modes: Modes,
     /// The encoding for opening an event of a task or a CPU; `None` if the CPU lacks the event.
     pub encoding: Option<Encoding>,
-    /// The `type` of Linux's PMU of the only kind of core that counts the event, if the text asks for one kind of a
-    /// hybrid processor, or only one other than the big cores has the name.
+    /// The `type` of Linux's PMU if only one kind of core of a hybrid processor counts the event: if the text asks for
+    /// that kind, or if the big cores lack the event and another kind has it.
     pub core_type: Option<u32>,
     /// The select for general counters, if they can count the event.
     pub general: Option<EventSelect>,

@@ -122,7 +122,7 @@ pub fn counters_of_listed(event: &Event, pmu: &Pmu) -> Result<OnCounters, String
 /// Checks that the driver writes the register that a listed event needs.
 ///
 /// # Errors
-/// The reason why it does not, in a sentence.
+/// The reason why the driver does not write it, in a sentence.
 fn check_register(select: EventSelect, extra: ExtraRegister, pmu: &Pmu) -> Result<(), String> {
     let number = register_of(select, extra.value, pmu).ok().flatten();
     if number == Some(extra.register) {
@@ -166,8 +166,8 @@ pub(super) fn register_of(
         config1: value,
         ..PerfEventAttr::ZERO
     };
-    // The format of precise samples is in a register that only the driver can read, so one is assumed. Slow loads, which
-    // are counted with precise samples only, need the same register in each format.
+    // The format of precise samples is in a register that only the driver can read, so this assumes one format. Slow
+    // loads, which are counted with precise samples only, need the same register in each format.
     let sampling = Capabilities {
         pebs: Some(PebsFormat::Four),
         ..counting
@@ -282,13 +282,13 @@ pub(super) fn is_counted(select: Select, pmu: &Pmu) -> bool {
 /// Returns whether QEMU's emulation counts the event with this number and unit mask.
 fn is_emulated_number(number: u16, unit_mask: u16, pmu: &Pmu) -> bool {
     let loads_and_stores: &[(u16, u16)] = match pmu.vendor() {
-        // On a hybrid CPU each kind of core has another event with these numbers.
+        // On a hybrid CPU, these numbers mean a different event on each kind of core.
         Vendor::Intel if pmu.processor().is_hybrid() => &[],
         Vendor::Intel => &[(0xd0, 0x81), (0xd0, 0x82)],
         Vendor::Amd => &[(0x29, 0x01), (0x29, 0x02)],
     };
     let others: &[(u16, u16)] = match pmu.vendor() {
-        // Fixed counters have event 0.
+        // Fixed counters have the event number 0.
         Vendor::Intel => &[
             (0xc0, 0x00),
             (0xc0, 0x01),

@@ -18,7 +18,7 @@ pub enum Meaning {
     BusCycles,
     /// Accesses to the last level of the cache.
     CacheReferences,
-    /// Accesses to the last level of the cache that missed it.
+    /// Accesses that missed the last level of the cache.
     CacheMisses,
     /// Branches that retired.
     Branches,

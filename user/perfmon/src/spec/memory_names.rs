@@ -12,7 +12,7 @@ const STORES: &str = "mem-stores";
 /// The smallest latency of `mem-loads` in cycles.
 const MIN_LATENCY: u64 = 3;
 
-/// The vendor's names of perf's loads and stores. The first row of which a model has both events is the model's.
+/// The vendor's names of perf's loads and stores. A model uses the first row of which it has both events.
 const VENDOR_NAMES: [(&str, &str); 5] = [
     // Golden Cove and later.
     (

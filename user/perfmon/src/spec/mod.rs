@@ -80,7 +80,7 @@ pub fn parse(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, SpecError> {
 /// Parses like [`parse`], but rejects groups.
 ///
 /// # Errors
-/// As [`parse`], and the first group.
+/// As [`parse`]. A group is a mistake, too.
 pub fn parse_without_groups(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, SpecError> {
     let specs = parse::parse(text).map_err(|fault| fault.into_error(text))?;
     match specs.iter().find(|spec| spec.group.is_some()) {
@@ -109,8 +109,8 @@ pub fn split(text: &str) -> Result<Vec<String>, SpecError> {
     Ok(specs.iter().map(|spec| spec.label(text)).collect())
 }
 
-/// Returns the events of `text` as they would be written to have precise samples: with `pp`, and without a counter of the
-/// user's choice. Returns no text if `text` is malformed.
+/// Returns the text of each event of `text`, changed to ask for precise samples: with `pp`, and without a counter of
+/// the user's choice. Returns no text if `text` is malformed.
 #[must_use]
 pub fn precise_texts(text: &str) -> Vec<String> {
     let specs = parse::parse(text).unwrap_or_default();

@@ -200,10 +200,11 @@ pub(super) fn nearest_names(
     name: &str,
     listed: impl Iterator<Item = String>,
 ) -> Vec<String> {
-    /// Names with a smaller likeness do not look similar.
+    /// The smallest likeness of names that look similar.
     const MIN_LIKENESS: f64 = 0.75;
     const MAX_SUGGESTIONS: usize = 3;
-    /// Longer texts are not compared with the known names: no event has such a name, and comparing takes long.
+    /// The largest length of a text that is compared with the known names. No event has a longer name, and comparing
+    /// takes long.
     const MAX_NAME_LENGTH: usize = 100;
     if name.len() > MAX_NAME_LENGTH {
         return Vec::new();

@@ -21,7 +21,7 @@ use super::error::Fault;
 use super::names;
 use crate::pmu::{CoreKind, Vendor};
 
-/// A piece of the text, and its bytes in the text.
+/// A piece of the text, and its byte range in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SpannedText {
     pub(super) text: String,
@@ -36,7 +36,7 @@ pub(super) struct Spec {
     pub(super) core_kind: Option<SpannedText>,
     /// The texts after each `:`.
     pub(super) modifiers: Vec<SpannedText>,
-    /// The bytes of the whole event in the text.
+    /// The byte range of the whole event in the text.
     pub(super) span: Range<usize>,
     /// The number of the event's group in the text.
     pub(super) group: Option<usize>,

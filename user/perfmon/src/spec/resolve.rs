@@ -45,7 +45,7 @@ impl ResolvedBody {
             Some(OnCounters {
                 general: 0, fixed, ..
             }) => (0, fixed),
-            // For tasks the driver chooses one of these.
+            // If the event is one of a task, the driver chooses one of these counters.
             Some(OnCounters { general, .. }) => (general, None),
             None => (u64::MAX, None),
         };
@@ -90,7 +90,7 @@ pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, F
         return resolve_on_kind(spec, text, kind.ok_or_else(|| no_kind_fault(word, kinds))?);
     }
     resolve_on(spec, text, pmu).or_else(|fault| {
-        // If only cores of another kind have the event, it is counted while a task runs on these cores.
+        // If the big cores lack the event and another kind has it, it is counted while a task runs on that kind.
         let mut kinds = kinds
             .iter()
             .filter(|kind| is_name(first_word(spec), kind.pmu()));

@@ -432,10 +432,10 @@ fn an_event_may_be_of_one_kind_of_core() {
             "cpu_atom/L1-icache-load-misses/",
             (Some(10), 3, 10 << 32 | 0x1_0001),
         ),
-        // The same name is another event on each kind.
+        // The same name has a different encoding on each kind of core.
         ("ARITH.FPDIV_ACTIVE", (None, 4, 0x0100_01b0)),
         ("cpu_atom/ARITH.FPDIV_ACTIVE/", (Some(10), 10, 0x2cd)),
-        // Only small cores have these.
+        // Only small cores have these events.
         ("ARITH.FPDIV_UOPS:u", (Some(10), 10, 0x8cd)),
         ("cpu/ARITH.FPDIV_UOPS,cmask=1/", (Some(10), 10, 0x0100_08cd)),
         ("L1-icache-loads", (Some(10), 3, 10 << 32 | 1)),
@@ -472,7 +472,7 @@ fn a_kind_of_core_that_is_missing_is_refused() {
     assert!(text.contains("It has `cpu_core` and `cpu_atom`."), "{text}");
     let text = error_text("cpu_core/cycles/", &testing::intel());
     assert!(text.contains("not of several kinds"), "{text}");
-    // The small cores lack it.
+    // The small cores lack the event.
     let text = error_text("cpu_atom/L1-dcache-load-misses/", &testing::hybrid());
     assert!(text.contains("does not have the event"), "{text}");
 }

@@ -15,8 +15,8 @@ use super::fork::{self, ForkMutex, HeldLock};
 
 /// A mapping of a descriptor of the driver.
 ///
-/// A child of fork(2) does not inherit the driver's memory. It finds zeros in its place, so that a value that was
-/// mapped before the fork stays valid there: its page has no counter, and its ring no records.
+/// A child of fork(2) does not inherit the driver's memory, but finds zeros in its place. So a value that was mapped
+/// before the fork stays valid in the child, where its page has no counter, and its ring has no records.
 ///
 /// # Invariants
 /// Until the drop, `start` is the beginning of a mapping of `length` bytes: of the driver's memory in the process that called

@@ -84,7 +84,7 @@ pub enum EventCall<'a> {
     Reset { group: bool },
     /// `PERF_EVENT_IOC_ID`.
     Id(&'a mut u64),
-    /// `PERF_EVENT_IOC_PAUSE_OUTPUT`: stops the writing to the event's ring if set, and resumes it otherwise.
+    /// `PERF_EVENT_IOC_PAUSE_OUTPUT`: stops writing to the event's ring if `true`, and resumes it if `false`.
     Pause(bool),
     /// `PERF_EVENT_IOC_SET_OUTPUT`: redirects the event's records to the ring of this event.
     SetOutput(BorrowedFd<'a>),

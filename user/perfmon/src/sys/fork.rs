@@ -34,7 +34,8 @@ pub(crate) fn watch() -> Result<(), Errno> {
     *RESULT.get_or_init(|| register(None, None, count_fork))
 }
 
-/// Registers functions that fork(2) calls before it in the parent, after it in the parent, and after it in the child.
+/// Registers functions that fork(2) calls: `before` in the parent before it forks, then `parent` in the parent and
+/// `child` in the child.
 ///
 /// # Errors
 /// ENOMEM.
@@ -59,8 +60,8 @@ pub(crate) fn register(
 /// The lock of a [`ForkMutex`] while a thread forks. Each mutex has a thread-local variable of this type.
 pub(crate) type HeldLock<T> = Cell<Option<MutexGuard<'static, T>>>;
 
-/// A mutex that is locked while the process forks, so that a child does not find it locked by a thread that it does not
-/// have. The functions that are given to [`register`] call [`Self::hold`] and [`Self::take_held`].
+/// A mutex that is locked while the process forks. Otherwise a child could find it locked by a thread that the child
+/// does not have. The functions that are given to [`register`] call [`Self::hold`] and [`Self::take_held`].
 pub(crate) struct ForkMutex<T: 'static> {
     mutex: Mutex<T>,
     held: &'static LocalKey<HeldLock<T>>,
@@ -87,8 +88,8 @@ impl<T> ForkMutex<T> {
         let _ = self.held.try_with(|held| held.set(Some(guard)));
     }
 
-    /// Returns the lock that this thread holds while it forks; `None` if the thread did not keep it, and another thread has
-    /// it.
+    /// Returns the lock that this thread has kept while it forks. If the thread could not keep the lock, locks the
+    /// mutex again, and returns `None` if another thread has it locked.
     pub(crate) fn take_held(&'static self) -> Option<MutexGuard<'static, T>> {
         let held = self.held.try_with(Cell::take).ok().flatten();
         held.or_else(|| self.mutex.try_lock().ok())

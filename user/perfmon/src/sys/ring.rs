@@ -122,7 +122,8 @@ pub(crate) fn wait_for_kernel() {
     // of the program.
     let result = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
     if result == -1 {
-        // The call fails on a kernel with isolated CPUs. Waiting is enough, as a handler takes only some microseconds.
+        // The call fails on a kernel with isolated CPUs. Sleeping is enough there, because a handler takes only some
+        // microseconds.
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }

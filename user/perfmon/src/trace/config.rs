@@ -50,7 +50,7 @@ impl Config {
         &self.0
     }
 
-    /// Returns for each event the number of events per tick; `None` for an event without own ticks.
+    /// Returns for each event the number of events per tick; `None` for an event without ticks of its own.
     pub(super) fn events_per_tick(&self) -> impl Iterator<Item = (EventId, Option<u32>)> {
         self.0.iter().enumerate().map(|(n, event)| {
             let follows_timebase = event.timebase0 && n != 0;
@@ -134,7 +134,7 @@ impl ConfigBuilder {
         if events.is_empty() {
             return Err(error(None, ConfigProblem::NoEvent));
         }
-        // The ABI uses this ID as the end of the events.
+        // The ABI uses this ID to mark the end of the events.
         if let Some(none) = events.iter().find(|event| event.id == EventId::NONE) {
             return Err(error(Some(none), ConfigProblem::Event));
         }
@@ -197,13 +197,13 @@ pub enum ConfigProblem {
     /// The event occurs twice.
     #[error("the configuration has the event twice; remove one of them")]
     Twice,
-    /// The events are more than a CPU can have counters.
+    /// There are more events than any CPU has counters.
     #[error("no CPU has enough counters; record the event in another trace")]
     TooMany,
-    /// The rate is larger than the counter.
+    /// The rate does not fit into the counter.
     #[error("the rate exceeds the counter's range; choose a lower one")]
     Rate,
-    /// The event asks for branches, but has no own ticks.
+    /// The event asks for branches, but has no ticks of its own.
     #[error(
         "branches are recorded only at the event's own ticks; give the event a rate and no timebase"
     )]

@@ -11,8 +11,8 @@ use super::{Branches, EventId, Record};
 
 /// Iterator over the records in some bytes, which allocates nothing.
 ///
-/// The bytes may be anything, at any alignment. The iterator ends after the first error, because the next record can only
-/// be found from the size of this one.
+/// The bytes may be anything, at any alignment. The iterator ends after the first error, because the position of the
+/// next record depends on the size of the record with the error.
 ///
 /// ```
 /// use perfmon::trace::{Decoder, EventId, Problem, Record};
@@ -113,7 +113,7 @@ fn decode(bytes: &[u8]) -> Result<(Record<'_>, &[u8]), Problem> {
     Ok((record, rest))
 }
 
-/// Decodes a record of last branches, the only one of variable size.
+/// Decodes a record of last branches, the only kind of record whose size varies.
 fn decode_last_branch(event: EventId, bytes: &[u8]) -> Result<(Record<'_>, &[u8]), Problem> {
     let (head, rest) = read_struct::<lbr::LastBranchHead>(bytes)?;
     let (number, aspace) = (head.num_branches, head.aspace);
@@ -190,7 +190,7 @@ pub enum Problem {
     /// The bytes end before the record does.
     #[error("is cut off: it needs {needed} bytes, and only {left} are left")]
     Truncated {
-        /// Size in bytes of the record, or of its part that has the size.
+        /// Size of the record in bytes. If the bytes end before the record tells its size, the size of its fixed part.
         needed: usize,
         /// Number of bytes that are left.
         left: usize,

@@ -24,9 +24,9 @@ pub struct Event {
     pub rate: u32,
     /// The CPU modes in which the event is counted.
     pub modes: Modes,
-    /// Each tick records the CPU's address: [`Record::Pc`](super::Record::Pc) instead of `Tick`.
+    /// Each tick records the program counter: [`Record::Pc`](super::Record::Pc) instead of `Tick`.
     pub pc: bool,
-    /// The event's count is recorded at each tick of the first event, and the event has no own ticks.
+    /// The event's count is recorded at each tick of the first event, and the event has no ticks of its own.
     pub timebase0: bool,
     /// Each tick records the last branches.
     pub last_branch: bool,
@@ -41,7 +41,7 @@ const MODES: [(Modes, u32); 3] = [
 const BOTH_MODES: u32 = abi::PERFMON_CONFIG_FLAG_USER | abi::PERFMON_CONFIG_FLAG_OS;
 
 impl Event {
-    /// Counts the event, which is recorded once at the end of the trace.
+    /// Counts the event. The count is recorded once, at the end of the trace.
     #[must_use]
     pub fn counting(id: impl Into<EventId>) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl Event {
         }
     }
 
-    /// Reads a value, which is recorded once at the end of the trace. A value has no modes.
+    /// Reads a value that no counter counts. The value is recorded once, at the end of the trace. It has no modes.
     ///
     /// ```
     /// use perfmon::trace::{Config, Event, MiscEvent};
@@ -83,7 +83,7 @@ impl Event {
     /// ```
     #[must_use]
     pub fn value(event: MiscEvent) -> Self {
-        // An event needs a mode, and kernel mode would need more rights.
+        // Every event must have a mode, although it has no effect on a value. Kernel mode would need more rights.
         Self::counting(event).modes(Modes::User)
     }
 
@@ -93,7 +93,7 @@ impl Event {
         Self { modes, ..self }
     }
 
-    /// Records the CPU's address at each tick.
+    /// Records the program counter at each tick.
     #[must_use]
     pub const fn pc(self) -> Self {
         Self { pc: true, ..self }

@@ -71,7 +71,8 @@ pub fn merge<'a>(chunks: impl IntoIterator<Item = &'a Chunk>) -> Merge<'a> {
 }
 
 impl MergeKey {
-    /// Returns the key of a chunk's next record, after the record of `self`. An error keeps the time of the record before.
+    /// Returns the key of the chunk's next record `next`; `self` is the key of the record before it. An error keeps the
+    /// time of that record.
     fn advance(self, next: &Result<Timed<'_>, DecodeError>) -> Self {
         let time = next.as_ref().map_or(self.time, |record| record.time);
         Self { time, ..self }

@@ -36,7 +36,7 @@ pub enum Record<'a> {
         /// The value.
         value: u64,
     },
-    /// A tick, with the address of the CPU.
+    /// A tick, with the program counter.
     Pc {
         /// The event.
         event: EventId,

@@ -246,7 +246,7 @@ impl Trace<Staged> {
         })
     }
 
-    /// Starts to record. The records of an earlier run are overwritten, so its buffers have to be
+    /// Starts recording. This overwrites the records of an earlier run, so its buffers have to be
     /// [rewound](Buffer::rewind).
     ///
     /// # Errors

@@ -81,7 +81,7 @@ impl Totals {
         cpus.fold(0, |sum, (_, &count)| sum.saturating_add(count))
     }
 
-    /// Returns event, CPU and total for each pair of event and CPU that has a record, sorted by event and CPU.
+    /// Returns event, CPU and total of each event on each CPU that has a record of it, sorted by event and then by CPU.
     pub fn iter(&self) -> impl Iterator<Item = (EventId, u32, u64)> {
         self.counts
             .iter()
