@@ -58,8 +58,8 @@ const CONFIGS: [(&str, Rows); 4] = [
     ("twice", &[(ARCH, 1000, USER), (ARCH, 1000, USER)]),
 ];
 
-/// Returns an input of the target `config`: these events, and a CPU that supports everything and has counters of 48 bits,
-/// half of which are free.
+/// Returns an input of the target `config`: these events, and a CPU that supports everything. Its counters have 48
+/// bits, and half of the counters are free.
 fn config_input(rows: Rows) -> Vec<u8> {
     let mut bytes = vec![8, 48, 48, 0b11, 0x0f, 0, 0xff, 0];
     bytes.extend(0x5555_5555_5555_5555_u64.to_le_bytes());

@@ -63,7 +63,7 @@ impl Request {
         }
     }
 
-    /// Returns whether the CPUs have an event. Of the model-specific events, those that [`definition`] returns exist.
+    /// Returns whether the CPUs have an event. They have the model-specific events that [`definition`] defines.
     fn is_known(&self, id: u16) -> bool {
         EventId(id).encoding(&self.cpus, definition).is_some()
     }

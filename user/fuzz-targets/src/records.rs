@@ -20,6 +20,6 @@ pub fn decode(bytes: &[u8]) {
     assert!(decoder.next().is_none());
 
     let chunks = [Chunk::new(0, bytes.to_vec()), Chunk::new(1, bytes.to_vec())];
-    // The shortest record has 4 bytes, and an error may follow the last one.
+    // Each of the two chunks has at most one record for every 4 bytes, the size of the shortest record, and one error.
     assert!(merge(&chunks).count() <= 2 * (bytes.len() / 4 + 1));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Benchmarks for trying the harness: `cargo run --example sorting -- --bench`. A program has such a file as a bench
-//! target.
+//! Benchmarks for trying the harness: `cargo run --example sorting -- --bench`. A program has a file like this one as a
+//! bench target.
 
 use std::hint::black_box;
 

@@ -121,8 +121,10 @@ fn call_and_count(meter: Option<&mut Meter>, call: &mut dyn FnMut()) -> Result<V
     }
 }
 
-/// Runs passes until three in a row have equal counts, and returns two of them. Returns all passes but the first if that
-/// never happens, and also if a count recurs after a different one, since the counts then vary by chance.
+/// Runs passes until three in a row have equal counts, and returns the counts of two of these. In two cases counts vary
+/// by chance, and the counts of all passes but the first are returned:
+/// - a count recurs after a different one;
+/// - after [`MAX_PASSES`], no three passes in a row had equal counts.
 fn repeat_until_stable(
     mut pass: impl FnMut() -> Result<Vec<u64>, Error>,
 ) -> Result<Vec<Vec<u64>>, Error> {

@@ -22,8 +22,8 @@ impl CountedEvent {
     /// Counts instructions in user mode. Without the driver, the whole program is replaced by a run of itself in the
     /// virtual machine of `pmctl vm`.
     ///
-    /// Counts nothing, and needs neither driver nor virtual machine, unless the program runs by `cargo bench`: with the
-    /// argument `--bench`, and without `--test` and `--list`.
+    /// Only `cargo bench` counts: it gives the argument `--bench`, and neither `--test` nor `--list`. Otherwise nothing
+    /// is counted, and neither the driver nor a virtual machine is needed.
     ///
     /// # Panics
     /// If the event can't be counted; the message says why, and what to do.

@@ -8,11 +8,13 @@
 //! instructions that are always the same.
 //!
 //! Each benchmark is counted in two processes that count nothing else. The processes have the same arguments, and an
-//! environment of the same size, with these variables only: `CARGO_MANIFEST_DIR`, HOME, `LD_LIBRARY_PATH`, PATH, `RUST_BACKTRACE`,
-//! TMPDIR, and those of `--env`. Their addresses are not random. A count is *exact* if all passes of both processes have it.
-//! Otherwise, for example because the benchmark uses a clock, random numbers or a hash map with random keys, it is shown with
-//! a spread, and its change with an interval; if only the processes differ, six of them are counted. What a benchmark prints
-//! goes to the standard error.
+//! environment of the same size, with these variables only: `CARGO_MANIFEST_DIR`, HOME, `LD_LIBRARY_PATH`, PATH,
+//! `RUST_BACKTRACE`, TMPDIR, and those of `--env`. Their addresses are not random. What a benchmark prints goes to the
+//! standard error.
+//!
+//! A count is *exact* if all passes of both processes have it. Otherwise, for example because the benchmark uses a
+//! clock, random numbers or a hash map with random keys, the count is shown with a spread, and its change with an
+//! interval. If only the two processes differ, six processes count the benchmark.
 //!
 //! Nothing is counted on other machines than x86-64 with Linux: there the benchmarks are built, `cargo test` calls each
 //! once, and `cargo bench` ends with exit code 125.
@@ -58,9 +60,9 @@ pub use suite::Suite;
 
 /// Creates `main` of a bench target with `harness = false`, from a list of functions and groups of functions.
 ///
-/// A function takes a [`Bencher`]; one without it is counted itself. If it is listed with arguments, it takes an argument,
-/// too, and each argument makes a benchmark `name/argument`. The name of a benchmark in a group begins with the name of the
-/// group. Functions of modules are listed by their paths.
+/// A function takes a [`Bencher`]; a function that takes none is counted itself. A function that is listed with
+/// arguments takes one of them as another parameter, and each argument makes a benchmark `name/argument`. The name of a
+/// benchmark in a group begins with the name of the group. Functions of modules are listed by their paths.
 ///
 /// ```no_run
 /// use perfmon_bench::Bencher;

@@ -147,7 +147,7 @@ impl Suite {
     }
 }
 
-/// Returns the text of a path as it is written; some versions of the compiler add blanks.
+/// Returns the text of a path without the blanks that some versions of the compiler add.
 fn without_blanks(path: &str) -> String {
     path.replace(" :: ", "::")
 }

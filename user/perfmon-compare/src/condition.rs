@@ -70,8 +70,8 @@ impl FromStr for Condition {
     }
 }
 
-/// Returns a percentage as a fraction. It is rounded once, as is a change, so that a limit and an equal change are equal:
-/// 0.7 / 100.0 is less than 7.0 / 1000.0.
+/// Returns a percentage as a fraction. The fraction is rounded only once, like a change, so that a limit of 0.7 %
+/// equals a change of 7.0 / 1000.0. Rounded twice, it would be less: 0.7 / 100.0.
 fn fraction_of_percent(text: &str, number: f64) -> f64 {
     // Parsing fails if the number already has an exponent.
     format!("{text}e-2").parse().unwrap_or(number / 100.0)

@@ -15,7 +15,7 @@ const SCHEMA: &str = "pmctl-bench-v1";
 /// The reason why a document can't be used.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum UnusableDocument {
-    /// The document has another schema.
+    /// The document has this schema instead of `pmctl-bench-v1`.
     #[error("its schema is `{0}`, not `{SCHEMA}`")]
     Schema(String),
     /// The document has no commands, so there is nothing to compare with.
@@ -37,7 +37,7 @@ pub struct BenchDocument {
     pub machine: String,
     /// The names of the events, and `time`, whose numbers are nanoseconds.
     pub events: Vec<String>,
-    /// The commands, with different names.
+    /// The commands. No two have the same name.
     pub commands: Vec<BenchEntry>,
 }
 

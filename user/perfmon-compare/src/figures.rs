@@ -19,9 +19,10 @@ pub struct Interval {
 /// A change of the mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// The change as a fraction of the first mean: 0.01 is 1 % more. It is infinite if the first mean is 0.
+    /// The change as a fraction of the mean before: 0.01 is 1 % more. It is infinite if the mean before is 0.
     pub part: f64,
-    /// The interval of `part`, whose ends are equal if both numbers are exact.
+    /// The confidence interval of `part`. Its two ends are equal if the runs before all have the same value, and the
+    /// runs after, too.
     pub interval: Interval,
 }
 
@@ -61,13 +62,13 @@ pub fn deviation(values: &[u64]) -> f64 {
     (squares.sum::<f64>() / (values.len() - 1) as f64).sqrt()
 }
 
-/// Returns whether there are several runs with equal values.
+/// Returns whether there are several runs, and all have the same value.
 #[must_use]
 pub fn is_exact(values: &[u64]) -> bool {
     values.len() > 1 && values.iter().all(|value| *value == values[0])
 }
 
-/// Returns the change of the mean, with its interval.
+/// Returns the change of the mean, with its confidence interval.
 #[must_use]
 pub fn change(before: &[u64], after: &[u64]) -> Change {
     let ratio = |before: f64, after: f64| match (before == 0.0, after == 0.0) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A comparison for the tests of output formats, in this crate and in others.
+//! Test data for output formats, in this crate and in others: a document, and a comparison of its commands.
 
 use std::io;
 
 use crate::comparison::Comparison;
 use crate::document::{BenchDocument, BenchEntry};
 
-/// Returns a document of two commands with three runs each.
+/// Returns a document with two commands, and three runs of each.
 #[must_use]
 pub fn document() -> BenchDocument {
     let entry = |command: &str, values: [[u64; 3]; 2]| BenchEntry {
@@ -21,7 +21,7 @@ pub fn document() -> BenchDocument {
     BenchDocument::new("a processor".to_owned(), events, commands)
 }
 
-/// Returns the output of `write` for [`document`], whose second command is compared with the first.
+/// Returns the output of `write` for a comparison of the two commands of [`document`]. There is no baseline.
 ///
 /// # Panics
 /// If `write` fails, or writes no text.

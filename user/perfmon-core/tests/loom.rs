@@ -40,7 +40,7 @@ impl<W: AtomicWord> Buffer<W> {
         }
     }
 
-    /// Acts as the overflow handler, set by set.
+    /// Acts as the overflow handler: writes the sets one after the other, and publishes each of them.
     fn write(&self) {
         for set in SETS {
             let end = set.end;
@@ -111,10 +111,10 @@ fn published_sets_are_whole() {
     read_while_written(|| CheckedWord(AtomicU64::new(0)));
 }
 
-/// An atomic word without memory order in its loads or its stores, which loom has to detect.
+/// An atomic word whose loads or stores have no memory order. loom has to detect the error.
 struct UnorderedWord {
     word: AtomicU64,
-    /// Loads are relaxed; otherwise stores are.
+    /// Loads are relaxed; if unset, stores are.
     is_load_relaxed: bool,
 }
 

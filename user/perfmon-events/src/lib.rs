@@ -23,9 +23,9 @@ mod names;
 pub struct Cpu {
     /// The vendor identification string.
     pub vendor: [u8; 12],
-    /// The family, with the extended one.
+    /// The family, including the extended family.
     pub family: u32,
-    /// The model, with the extended one.
+    /// The model, including the extended model.
     pub model: u32,
     /// The stepping.
     pub stepping: u32,
@@ -96,7 +96,8 @@ pub struct Event {
     pub edge: bool,
     /// The other thread of the core is counted, too.
     pub any_thread: bool,
-    /// The general counters that can count the event, bit n for counter n. `None` means none if `fixed` is set, else all.
+    /// The general counters that can count the event, bit n for counter n. `None` means no general counter if `fixed`
+    /// is set, and all of them otherwise.
     pub counters: Option<u64>,
     /// The fixed counter that counts the event, if general counters can't.
     pub fixed: Option<u8>,

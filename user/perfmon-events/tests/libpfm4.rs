@@ -54,7 +54,8 @@ const MODELS: [(&str, &str); 40] = [
     ("amd64_fam1ah_zen5", "amdzen5"),
 ];
 
-/// The number of names that both have, for Intel and for AMD's Zen. AMD's tables before Zen are made from libpfm4's.
+/// The number of event names that both libpfm4 and our tables have, summed up over Intel's models and AMD's from Zen
+/// on. AMD's tables before Zen are made from libpfm4's, so they are not included.
 const SHARED_NAMES: usize = 5939;
 
 /// Returns an event's select and the value of its extra register, in the form of libpfm4.

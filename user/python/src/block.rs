@@ -22,7 +22,8 @@ const MAX_ATTEMPTS: usize = 10;
 #[pyclass(subclass, module = "perfmon._perfmon")]
 pub(crate) struct Block {
     events: Vec<(String, Builder)>,
-    /// All threads of the process are counted, and the threads and processes that they create, instead of the calling thread.
+    /// All threads of the process are counted, and the threads and processes that they create. If unset, only the
+    /// calling thread is counted.
     process: bool,
     /// The cgroup to count, and the name that the caller gave.
     cgroup: Option<(Cgroup, PathBuf)>,
@@ -62,7 +63,7 @@ impl Block {
         })
     }
 
-    /// Starts to count from 0.
+    /// Starts counting from 0.
     fn start(&mut self) -> PyResult<()> {
         if self.other_starter_pid().is_some() {
             self.close_copies();
@@ -88,7 +89,7 @@ impl Block {
         Ok(())
     }
 
-    /// Stops counting; the counts stay.
+    /// Stops counting. The counts are kept.
     fn stop(&mut self) -> PyResult<()> {
         if self.running.is_empty() {
             return Err(Error::new_err("the block is not counting\nStart it first."));
@@ -123,7 +124,7 @@ impl Block {
             return Ok(());
         }
         match self.stop() {
-            // Leaving its parent's block is no error in a child process.
+            // In a child process, leaving the block of a parent is not an error.
             Err(_) if self.other_starter_pid().is_some() => Ok(()),
             result => result,
         }
@@ -220,8 +221,8 @@ impl Block {
         group.open().map_err(|error| exception(&error))
     }
 
-    /// Returns the number of tasks that the running block has stopped counting, which is 0 if no other task inherits the
-    /// events: then nothing is read, since a decorated function ends a block at each call.
+    /// Returns the number of tasks that the running block has stopped counting. If no other task inherits the events,
+    /// returns 0 without reading the number, because a decorated function ends a block at each call.
     fn sum_tasks_not_followed(&self) -> PyResult<u64> {
         if !self.process {
             return Ok(0);

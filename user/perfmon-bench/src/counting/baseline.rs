@@ -33,8 +33,10 @@ pub(crate) fn folder(target: &Target, tmpdir: Option<&str>) -> PathBuf {
 }
 
 impl BaselineFile {
-    /// Returns the file of the baseline `name`: a file in `folder`, which has only this target's entries, unless the name is a
-    /// path. A file that is named by its path may have entries of several targets, since cargo passes the path to each.
+    /// Returns the file of the baseline `name`:
+    /// - A name is that of a file in `folder`, which has only this target's entries.
+    /// - A path is that of any file, which may have entries of several targets, since cargo passes the path to each of
+    ///   them.
     pub(crate) fn named(name: &str, folder: &Path, target: &Target) -> Self {
         if name.contains('/') || Path::new(name).extension().is_some_and(|end| end == "json") {
             Self {
@@ -72,7 +74,7 @@ impl BaselineFile {
     /// of the benchmarks for which `is_kept` returns true.
     ///
     /// # Errors
-    /// The kept entries have counts of another processor or of other events, or the file is no baseline.
+    /// The kept entries have counts of another processor or of other events, or the file is not a baseline.
     pub(crate) fn kept_entries(
         &self,
         name: &str,

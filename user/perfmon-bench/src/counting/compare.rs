@@ -61,7 +61,8 @@ impl Suite {
         let measured = BenchDocument::new(machine, options.events(), entries);
         let names = measured.commands.iter();
         let names: Vec<&str> = names.map(|entry| &entry.command[..]).collect();
-        // Without a baseline an empty one is used, as otherwise benchmarks would be compared with the first of them.
+        // Without a baseline, an empty one is used: otherwise all benchmarks would be compared with the first
+        // benchmark.
         let baseline = match baseline {
             Some((document, file)) => Baseline::of_names((&file, document), &names),
             None => Baseline::empty(&measured),

@@ -4,7 +4,7 @@
 use perfmon::event::{Reading, UserPage};
 use perfmon::{Error, Event};
 
-/// Number of empty passes, the smallest of which is subtracted.
+/// Number of empty passes. The smallest of their counts is subtracted from other counts.
 const EMPTY_PASSES: usize = 8;
 
 /// Reads events of the calling thread around a function.

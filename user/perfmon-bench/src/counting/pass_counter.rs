@@ -11,7 +11,7 @@ use perfmon::{Error, Event};
 
 use super::vm::{WritableFolder, ensure_driver, with_help};
 
-/// Number of pairs of readings with nothing in between, the smallest of which is subtracted.
+/// Number of pairs of readings with nothing in between. The smallest of their counts is subtracted from other counts.
 const EMPTY_PASSES: usize = 8;
 
 /// Reads an event of the calling thread.

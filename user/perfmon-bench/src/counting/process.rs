@@ -41,8 +41,8 @@ const INHERITED_VARIABLES: [&str; 6] = [
 /// that matter.
 const ENVIRONMENT_UNIT: usize = 4096;
 
-/// Counts a benchmark in two processes. If their counts are equal, returns those of one pass of each; else the counts of
-/// more processes.
+/// Counts a benchmark in two processes. If all counts are equal, returns the counts of one pass of each process. If
+/// only the processes differ, counts the benchmark in more processes.
 pub(crate) fn count_in_processes(
     mut count: impl FnMut() -> Result<Counts, String>,
 ) -> Result<Counts, String> {
@@ -54,7 +54,7 @@ pub(crate) fn count_in_processes(
     }
     let mut merged = vec![Vec::new(); processes[0].len()];
     for process in processes {
-        // Equal passes of a process are one sample, since then only the processes may differ.
+        // If the passes of a process have equal counts, they are one sample: only the processes may then differ.
         let passes = if is_stable(&process) { 1 } else { usize::MAX };
         for (runs, counts) in merged.iter_mut().zip(process) {
             runs.extend(counts.into_iter().take(passes));
@@ -97,7 +97,7 @@ impl Processes {
             .stdin(OwnedFd::from(theirs))
             .stdout(standard_error());
         let child = command.spawn();
-        // Closes this process's copy of the new process's end.
+        // Closes this process's copy of the new process's end of the connection.
         drop(command);
         let mut child = child.map_err(|error| format!("can't start /proc/self/exe: {error}"))?;
         let events = serde_json::to_vec(&self.events).unwrap_or_default();
@@ -164,7 +164,8 @@ fn environment(
         }
         environment.push(match variable(name) {
             Some(value) => (name.into(), value),
-            // The array of pointers to the variables takes room, too, so each unset variable is replaced by another one.
+            // The array of pointers to the variables takes room, too, so each unset variable is replaced by a variable
+            // without meaning.
             None => (
                 format!("PERFMON_BENCH_UNSET_{index}").into(),
                 OsString::new(),

@@ -28,11 +28,11 @@ pub(crate) struct WritableFolder {
     pub(crate) variable: Option<&'static str>,
 }
 
-/// Does nothing if there is a driver. Otherwise replaces this process by a run of the program in the virtual machine, where
-/// the results of `folders` can be written. `variables` are those of `--env`.
+/// Does nothing if there is a driver. Otherwise replaces this process by a run of the program in the virtual machine,
+/// where it can change files in the folders that `folders` returns. `variables` are those of `--env`.
 ///
 /// # Errors
-/// The reason why nothing can be counted, with advice; the error of `folders`.
+/// The reason why nothing can be counted, with advice; or the error of `folders`.
 pub(crate) fn ensure_driver(
     variables: &[String],
     folders: impl FnOnce() -> Result<Vec<WritableFolder>, String>,

@@ -85,7 +85,8 @@ impl Model {
             .map(|index| unpack_metric(&packed_metrics[index]))
     }
 
-    /// Returns the metrics of perf that need more than core events, each with the first such thing that it needs.
+    /// Returns the metrics of perf that need more than core events, each with the first thing other than a core event
+    /// that it needs.
     pub fn unsupported_metrics(
         &self,
     ) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
