@@ -162,7 +162,7 @@ fn imports_of(code: &str, module: &Module, modules: &BTreeSet<Module>) -> (Vec<I
             if let Some(tree) = after.strip_prefix("use ") {
                 statement = Some((tree.to_owned(), is_public));
             } else {
-                // The name of a child in `mod name;` is no use of an item with the same name.
+                // The name of a child in `mod name;` is not a use of an item with the same name.
                 let is_child = after.starts_with("mod ") && after.trim_end().ends_with(';');
                 if !is_child {
                     rest.push_str(line);

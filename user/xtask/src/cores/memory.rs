@@ -114,7 +114,7 @@ fn lacks_source_and_threshold(access: AccessFormat) -> bool {
     access.source == ModuleSource::UNKNOWN && !access.has_threshold
 }
 
-/// Linux's knowledge of the source of data in the records of an event.
+/// The form in which the records of an event tell the source of the data, as Linux decodes it.
 enum LinuxSource<'a> {
     /// The record does not tell the source.
     Unknown,

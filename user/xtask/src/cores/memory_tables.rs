@@ -56,7 +56,7 @@ impl MemoryEvent {
     }
 }
 
-/// Linux's knowledge of the records of a core's precise samples.
+/// Linux's tables and settings for decoding the precise samples of a core.
 #[derive(Clone, Default)]
 pub(super) struct MemorySetup {
     /// The bits of `union perf_mem_data_src` by the code of the source; 0 for reserved codes.
@@ -70,7 +70,7 @@ pub(super) struct MemorySetup {
 }
 
 impl MemorySetup {
-    /// Returns what Linux knows before any case of a model changes it.
+    /// Returns Linux's settings before any case of a model changes them.
     pub(super) fn new(linux: &Source) -> Result<Self> {
         Ok(Self {
             sources: sources(linux, "pebs_data_source")?,
@@ -100,13 +100,13 @@ impl MemorySetup {
     }
 }
 
-/// `PERF_PEBS_DATA_SOURCE_MASK`: the bits of the code on Lion Cove, which has the longest codes.
+/// `PERF_PEBS_DATA_SOURCE_MASK`: the mask of a source's code in the records of Lion Cove, which has the longest codes.
 const LONGEST_CODE: u64 = 0xff;
 
-/// `PERF_PEBS_DATA_SOURCE_GRT_MASK`: the bits of the code on small cores.
+/// `PERF_PEBS_DATA_SOURCE_GRT_MASK`: the mask of a source's code in the records of small cores.
 const CODE_OF_SMALL_CORES: u64 = 0xf;
 
-/// Terms that stand for other bits in the module than in Linux.
+/// Terms of Linux's tables for which the module has other bits than Linux.
 const TERM_EXCEPTIONS: [(&str, u64); 1] = [
     // From Skylake to Redwood Cove, Linux has persistent memory here on servers, and a cache of the fourth level on other
     // processors. The module has one table for both kinds, so it shows no level.
@@ -127,7 +127,7 @@ const BITS: &[(&str, u64)] = with_names! {
     SNOOPX_FWD
 };
 
-/// Returns a table of sources by code, with 0 for all codes at its end.
+/// Returns one of Linux's tables of sources by code. Codes beyond the end of the table have 0.
 fn sources(linux: &Source, name: &str) -> Result<Vec<u64>> {
     let body = linux.body(&format!("static u64 {name}["))?;
     let mut parentheses = 0;
@@ -179,8 +179,8 @@ fn term_bits(linux: &Source, term: &str) -> Result<u64> {
     Ok(*bits)
 }
 
-/// Returns the function that one of Linux's functions calls for a kind of core, by the name of that kind in
-/// `enum hybrid_pmu_type`; or the function itself if it does not depend on the kind.
+/// Returns the function that Linux's function `name` calls for a kind of core, or `name` itself if it does not depend
+/// on the kind. `kind` is the name of the kind in `enum hybrid_pmu_type`.
 pub(super) fn function_for_kind(linux: &Source, name: &str, kind: &str) -> Result<String> {
     let body = function_body(linux, name)?;
     if body.contains("dse.") {

@@ -48,8 +48,8 @@ const SUBSTITUTE_MODELS: [(&str, &str); 2] = [
     ("INTEL_BARTLETTLAKE", "INTEL_SAPPHIRERAPIDS_X"),
 ];
 
-/// Exceptions: events (number and unit mask) whose counters differ from Linux's, which limits only their precise variant.
-/// The last field is the counters, bit n for counter n.
+/// Exceptions: events (number and unit mask) that the module counts on fewer counters than Linux, which limits only
+/// their precise samples. The last field is the module's counters, bit n for counter n.
 const EXCEPTIONS: [(Microarchitecture, u64, u64); 1] =
     [(Microarchitecture::Broadwell, 0x01c0, 0x2)];
 
@@ -291,8 +291,8 @@ fn compare_registers(
     }
 }
 
-/// Compares the fixed counter and the mask of general counters of each event with Linux's. Both must refuse an event that
-/// needs an extra register which the module does not write.
+/// Compares the fixed counter and the mask of general counters of each event with Linux's. The module must refuse an
+/// event that needs an extra register which the module does not write.
 fn compare_counters(core: Microarchitecture, setup: &Setup, differences: &mut CoreDifferences<'_>) {
     let capabilities = capabilities(Architecture::Intel);
     // Event number 0 is for Linux's pseudo-events.
@@ -348,7 +348,7 @@ fn compare_precise_counters(
         let extra_event = setup.extra_event(event);
         extra_event.is_some_and(|extra| written_register(core, extra).is_none())
     };
-    // The module refuses cycles before format 4; Linux has another event sampled in their place.
+    // The module refuses precise samples of cycles before format 4. Linux samples another event in their place.
     let is_compared = |event: &u64| match event & 0xff {
         0 => false,
         number if number == u64::from(CYCLES) => format != PebsFormat::Three,
@@ -371,7 +371,7 @@ fn compare_precise_counters(
     }
 }
 
-/// Compares the hardware and cache events. Those in `extra_register_events` must be missing in the module.
+/// Compares the hardware and cache events. The module must lack the events in `extra_register_events`.
 fn compare_events(
     cpu: &Processor,
     architecture: Architecture,

@@ -13,7 +13,7 @@ use super::tables::{
     extra_register_events, set_cell, set_event,
 };
 
-/// Linux's knowledge of a core.
+/// Linux's tables for a core.
 #[derive(Default)]
 pub(super) struct Setup {
     pub(super) constraints: Vec<Constraint>,

@@ -53,8 +53,8 @@ pub(super) enum Counters {
     General(u64),
 }
 
-/// Linux's macros of constraints of an event number and a unit mask to general counters. Constraints that also have other
-/// bits of the event select apply to none of the events that are compared.
+/// Linux's macros that limit an event, given by number and unit mask, to some general counters. A constraint that also
+/// has other bits of the event select applies to none of the compared events.
 const UNIT_MASK_MACROS: [&str; 12] = [
     "INTEL_UEVENT_CONSTRAINT",
     "INTEL_FLAGS_UEVENT_CONSTRAINT",
@@ -70,7 +70,7 @@ const UNIT_MASK_MACROS: [&str; 12] = [
     "INTEL_HYBRID_STLAT_CONSTRAINT",
 ];
 
-/// Linux's macros of constraints of all events with a number to general counters.
+/// Linux's macros that limit all events with a number, whatever their unit mask, to some general counters.
 const NUMBER_MACROS: [&str; 5] = [
     "INTEL_EVENT_CONSTRAINT",
     "INTEL_EXCLEVT_CONSTRAINT",
@@ -79,13 +79,13 @@ const NUMBER_MACROS: [&str; 5] = [
     "INTEL_FLAGS_EVENT_CONSTRAINT_DATALA_XLD",
 ];
 
-/// Linux's macros of constraints of a range of event numbers to general counters.
+/// Linux's macros that limit all events in a range of numbers to some general counters.
 const RANGE_MACROS: [&str; 2] = [
     "INTEL_EVENT_CONSTRAINT_RANGE",
     "INTEL_FLAGS_EVENT_CONSTRAINT_DATALA_LD_RANGE",
 ];
 
-/// Returns a list of constraints.
+/// Returns the constraints of Linux's array `name`.
 pub(super) fn constraints(source: &Source, name: &str) -> Result<Vec<Constraint>> {
     const EVENT: u64 = 0xff;
     const EVENT_AND_UNIT_MASK: u64 = 0xffff;
@@ -94,7 +94,7 @@ pub(super) fn constraints(source: &Source, name: &str) -> Result<Vec<Constraint>
     let mut list = Vec::new();
     for (macro_name, arguments) in items(&body) {
         let numbers = arguments.iter().map(|argument| number(argument));
-        // These are pseudo-events with the number 0, which are not compared.
+        // This macro is for pseudo-events with the number 0, which are not compared.
         if macro_name == "METRIC_EVENT_CONSTRAINT" {
             continue;
         }

@@ -96,7 +96,7 @@ pub(super) fn read(folder: &Path) -> Result<FolderEvents> {
         let Value::Array(items) = serde_json::from_str(&text)
             .with_context(|| format!("{} is not JSON", path.display()))?
         else {
-            // An object has names of groups of metrics.
+            // A file with an object has the names of groups of metrics.
             continue;
         };
         for item in &items {
@@ -129,7 +129,7 @@ pub(super) fn read(folder: &Path) -> Result<FolderEvents> {
 /// Linux's encoding: event 0, and the number of the counter + 1 as unit mask. Returns how many general and fixed counters
 /// the events use.
 fn normalize(events: &mut [Event]) -> Result<(u32, u32)> {
-    // Some lists number fixed counters from 1. The first one counts instructions.
+    // Some lists number fixed counters from 1, others from 0. The counter of instructions has the first number.
     let first = events
         .iter()
         .find(|event| event.name == "INST_RETIRED.ANY")

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::json::Kind;
 
-/// perf's names for the fields of Intel's register `PERF_METRICS`, which the driver does not support, and formulas of
-/// events that count the same slots on general counters. The first formula whose events exist is taken.
+/// Formulas for perf's names of the fields of Intel's register `PERF_METRICS`, which the driver does not support. The
+/// formulas use events that count the same slots on general counters. The first formula whose events exist is taken.
 const TOP_DOWN: [(&str, &[&str]); 11] = [
     ("TOPDOWN.SLOTS", &["TOPDOWN.SLOTS_P"]),
     ("slots", &["TOPDOWN.SLOTS_P"]),
@@ -22,7 +22,8 @@ const TOP_DOWN: [(&str, &[&str]); 11] = [
         "topdown-fe-bound",
         &["IDQ_BUBBLES.CORE", "IDQ_UOPS_NOT_DELIVERED.CORE"],
     ),
-    // Where such an event exists, only one counter can count it. So the number is computed as the rest of all slots.
+    // Only one counter can count an event of these slots, if there is one. So their number is computed: all slots
+    // without the slots of the other three fields.
     (
         "topdown-bad-spec",
         &[
@@ -49,12 +50,13 @@ const ALL_SLOTS: &str = "TOPDOWN.SLOTS_P";
 /// Names that are not in the vendor's list, but exist on all CPUs.
 const COMMON_NAMES: [&str; 3] = ["instructions", "cycles", "duration_time"];
 
-/// PMUs of Linux whose events pmctl lets Linux count for metrics. `power` is left out, because perf's formulas take another
-/// unit than that of its events.
+/// PMUs of Linux whose events pmctl lets Linux count for metrics. `power` is left out, because perf's formulas expect
+/// another unit than that of its events.
 const LINUX_PMUS: [&str; 3] = ["msr", "cstate_core", "cstate_pkg"];
 
-/// The clock of a CPU. The sum of the clocks of several CPUs is no time. In a formula with a residency, the sum is the whole
-/// of which the residency of the same CPUs is a part. Other formulas are right for one CPU alone, and are left out.
+/// The clock of a CPU, which is the time-stamp counter. Its sum over several CPUs is not elapsed time. In a formula
+/// with a residency, that sum is right: the sum of the residencies of the same CPUs is a part of it. All other formulas
+/// with the clock would be right for one CPU only, and are left out.
 const TSC: &str = "@msr/tsc/@";
 
 /// The start of a residency's name.
@@ -110,7 +112,8 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Metric>> {
     Ok(metrics)
 }
 
-/// A translated formula, as text and parsed, or the first thing that it needs and that is no core event.
+/// A translated formula, as text and parsed; or else the first name that the formula needs and that is not a core
+/// event.
 type Translation = Result<(String, Formula), String>;
 
 /// Returns the lines of the metrics of a kind of core that has these events.
@@ -344,8 +347,8 @@ fn quote_name(name: String) -> String {
     }
 }
 
-/// Replaces the sum of the four parts of all slots by the event of all slots. One of the parts is computed as the rest of
-/// the others.
+/// Replaces the sum of the four parts of all slots by the event that counts all slots. In that sum, the part of bad
+/// speculation is itself computed from all slots and the other three parts.
 fn with_all_slots(text: &str) -> String {
     let sum_of_parts = |frontend: &str| {
         let bad_speculation = format!(

@@ -35,7 +35,7 @@ fn split_alternatives(pattern: &[u8]) -> Vec<&[u8]> {
     parts
 }
 
-/// The same as [`match_ends`] for a pattern without alternatives at its top level.
+/// Returns the positions like [`match_ends`], for a pattern without alternatives at its top level.
 fn sequence_ends(pattern: &[u8], text: &[u8]) -> Result<Vec<usize>> {
     let Some(first) = pattern.first() else {
         return Ok(vec![0]);
@@ -74,7 +74,7 @@ fn sequence_ends(pattern: &[u8], text: &[u8]) -> Result<Vec<usize>> {
     Ok(ends)
 }
 
-/// The same as [`match_ends`] for a letter, a set or a group.
+/// Returns the positions like [`match_ends`], for a letter, a set or a group.
 fn atom_ends(atom: &[u8], text: &[u8]) -> Result<Vec<usize>> {
     if let [b'(', inner @ .., b')'] = atom {
         return match_ends(inner, text);
