@@ -17,7 +17,7 @@
 
 #define PAGE_SIZE	4096
 
-/* Number of empty passes, the smallest of which is the overhead. */
+/* Number of empty passes. The smallest of their counts is the overhead. */
 #define EMPTY_PASSES	4
 
 /* The words of a reading before the counts: the number of events, and two times of the group. */
@@ -69,7 +69,7 @@ EXPORT int perfmon_stop(struct perfmon_counters *counters)
 	return control_group(counters, PERF_EVENT_IOC_DISABLE);
 }
 
-/* Reads the times and the counts of the events, of one moment. */
+/* Reads the times and the counts of the events at one moment. */
 static int read_group(struct perfmon_counters *counters, uint64_t words[HEADER_WORDS + PERFMON_MAX_EVENTS])
 {
 	size_t size = (HEADER_WORDS + counters->size) * sizeof(words[0]);

@@ -97,7 +97,7 @@ static const struct {
 	  "There was no memory to count a new task, or something else changed the registers (the kernel log names the first such change). Count again." },
 };
 
-/* Errnos of an attempt that have the same cause as another one. */
+/* Pairs of an attempt and an errno that have the same cause as the attempt with another errno. */
 static const struct {
 	enum attempt attempt;
 	int error;

@@ -44,18 +44,18 @@ struct perfmon_counters *perfmon_open(const char *events, unsigned int flags);
 /* Closes the events and frees the memory. NULL is allowed. */
 void perfmon_close(struct perfmon_counters *counters);
 
-/* Starts to count; the counts continue from their values. */
+/* Starts counting. The counts continue from their values. */
 int perfmon_start(struct perfmon_counters *counters);
 
-/* Stops to count; the counts stay. */
+/* Stops counting. The counts are kept. */
 int perfmon_stop(struct perfmon_counters *counters);
 
 /* Sets the counts to 0. Fails as perfmon_read() does if events were missed. */
 int perfmon_reset(struct perfmon_counters *counters);
 
 /*
- * Writes the counts, of one moment, in the order of the list. Fails with EIO if events were missed, or
- * if the thread ran on a core of a hybrid processor that lacks an event.
+ * Writes the counts, read at one moment, in the order of the list. Fails with EIO if events were
+ * missed, or if the thread ran on a core of a hybrid processor that lacks an event.
  */
 int perfmon_read(struct perfmon_counters *counters, uint64_t *counts);
 

@@ -20,7 +20,7 @@
 /* The largest number of passes that a thread may have begun at once. */
 #define MAX_DEPTH	64
 
-/* Number of empty stretches that are measured, the smallest of which is the overhead. */
+/* Number of empty stretches that are measured. The smallest of their counts is the overhead. */
 #define EMPTY_STRETCHES		8
 
 EXPORT __thread struct perfmon_marks perfmon_marks;
