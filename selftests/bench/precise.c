@@ -26,8 +26,8 @@
 
 #define ROUNDS	20
 #define PERIOD	1009
-#define NEVER	(1UL << 30)
-#define N	1000000UL
+#define NEVER_REACHED	(1UL << 30)
+#define LOOPS	1000000UL
 /* The ring has 2^ORDER pages. */
 #define ORDER	9
 
@@ -50,7 +50,7 @@ static int run_once(int fd, struct event_ring *ring, bool marking, struct run_co
 		msr_mark();
 	begin = __rdtsc();
 	err = event_enable(fd);
-	loop(N);
+	loop(LOOPS);
 	if (!err)
 		err = event_disable(fd);
 	end = __rdtsc();
@@ -105,8 +105,8 @@ static void print_row(const char *title, const char *format, const struct event_
 	attr.sample_type = parts;
 	attr.branch_sample_type = PERF_SAMPLE_BRANCH_ANY;
 	attr.watermark = 1;
-	attr.wakeup_watermark = NEVER;
-	attr.sample_period = NEVER;
+	attr.wakeup_watermark = NEVER_REACHED;
+	attr.sample_period = NEVER_REACHED;
 	err = find_least(maker, attr, cpu, false, &none);
 	attr.sample_period = PERIOD;
 	if (!err)

@@ -117,11 +117,12 @@ TEST_F(place_holder, waiting_event_reports_that_it_did_not_count)
 }
 
 /*
- * Maps the page of a waiting event of perf, by which perf lets this program use RDPMC. Reads the counter
- * at the begin and the end of each turn, for which it waits in the pipe @go, and stores in @others the
- * largest growth between two turns. Writes a byte to the pipe @done after each turn.
+ * Maps the page of a waiting event of perf, by which perf lets this program use RDPMC. Each byte in
+ * the pipe @start_pipe starts a turn, whose end is written to the pipe @done. Reads the counter at
+ * the beginning and at the end of each turn, and stores the largest growth between two turns in
+ * @others.
  */
-static void read_in_turns(__u32 counter, int go, int done, long long *others)
+static void read_in_turns(__u32 counter, int start_pipe, int done, long long *others)
 {
 	struct perf_event_attr attr = branches_attr(false, false);
 	__u64 first, last = 0;
@@ -134,7 +135,7 @@ static void read_in_turns(__u32 counter, int go, int done, long long *others)
 	page = mmap(NULL, getpagesize(), PROT_READ, MAP_SHARED, perf, 0);
 	if (page == MAP_FAILED)
 		_exit(1);
-	for (turn = 0; read(go, &byte, 1) == 1; turn++) {
+	for (turn = 0; read(start_pipe, &byte, 1) == 1; turn++) {
 		first = rdpmc(counter);
 		/* A counter that is loaded anew between two turns may also be lower. */
 		if (turn && (long long)(first - last) > *others)
@@ -151,7 +152,7 @@ TEST_F(place_holder, rdpmc_of_perf_shows_no_other_tasks)
 {
 	struct perf_event_attr attr = event_instructions();
 	long long *others = map_shared(_metadata, sizeof(*others));
-	int event, go[2], done[2], turn, status;
+	int event, start_pipe[2], done[2], turn, status;
 	long long counter;
 	char byte;
 	pid_t pid;
@@ -163,20 +164,20 @@ TEST_F(place_holder, rdpmc_of_perf_shows_no_other_tasks)
 	ASSERT_LE(0, event);
 	counter = event_fdinfo_number(event, "counter");
 	ASSERT_LE(0, counter);
-	ASSERT_EQ(0, pipe(go));
+	ASSERT_EQ(0, pipe(start_pipe));
 	ASSERT_EQ(0, pipe(done));
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
-		close(go[1]);
-		read_in_turns(counter, go[0], done[1], others);
+		close(start_pipe[1]);
+		read_in_turns(counter, start_pipe[0], done[1], others);
 	}
 	for (turn = 0; turn < 20; turn++) {
 		loop(10 * N);
-		ASSERT_EQ(1, write(go[1], "", 1));
+		ASSERT_EQ(1, write(start_pipe[1], "", 1));
 		ASSERT_EQ(1, read(done[0], &byte, 1));
 	}
-	close(go[1]);
+	close(start_pipe[1]);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
 	EXPECT_GT((long long)N, *others);

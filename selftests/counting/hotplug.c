@@ -205,11 +205,11 @@ static __s64 count_during_hotplug(FIXTURE_DATA(hotplug) *self, int loops,
 {
 	struct shared_results *s = self->shared;
 	__s64 last = 0, value = 0;
-	int go, err, i, status;
+	int start_pipe, err, i, status;
 	pid_t pid;
 
 	*s = (struct shared_results) { .stop = 0 };
-	pid = fork_waiting(&go);
+	pid = fork_waiting(&start_pipe);
 	if (pid < 0)
 		return pid;
 	if (!pid) {
@@ -224,7 +224,7 @@ static __s64 count_during_hotplug(FIXTURE_DATA(hotplug) *self, int loops,
 		err = pmc_reset(self->fd, 0);
 	if (!err)
 		err = pmc_start(self->fd, 0);
-	if (write(go, "", 1) != 1)
+	if (write(start_pipe, "", 1) != 1)
 		err = -EIO;
 	for (i = 0; i < loops; i++) {
 		loop(n);
@@ -237,7 +237,7 @@ static __s64 count_during_hotplug(FIXTURE_DATA(hotplug) *self, int loops,
 		err = -ECHILD;
 	if (!err)
 		err = pmc_stop(self->fd, 0);
-	close(go);
+	close(start_pipe);
 	return err ? err : pmc_value(self->fd, 0);
 }
 

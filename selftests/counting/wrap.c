@@ -169,11 +169,11 @@ static __s64 instructions_per_read(int fd, int num, struct shared_results *s)
 static __s64 count_while_read(int fd, int num, struct shared_results *s,
 			      unsigned long n)
 {
-	int go, err, status;
+	int start_pipe, err, status;
 	pid_t pid;
 
 	*s = (struct shared_results) { .stop = 0 };
-	pid = fork_waiting(&go);
+	pid = fork_waiting(&start_pipe);
 	if (pid < 0)
 		return pid;
 	if (!pid) {
@@ -187,7 +187,7 @@ static __s64 count_while_read(int fd, int num, struct shared_results *s,
 		err = pmc_reset(fd, num);
 	if (!err)
 		err = pmc_start(fd, num);
-	if (write(go, "", 1) != 1)
+	if (write(start_pipe, "", 1) != 1)
 		err = -EIO;
 	loop(n);
 	__atomic_store_n(&s->stop, 1, __ATOMIC_RELAXED);
@@ -195,7 +195,7 @@ static __s64 count_while_read(int fd, int num, struct shared_results *s,
 		err = -ECHILD;
 	if (!err)
 		err = pmc_stop(fd, num);
-	close(go);
+	close(start_pipe);
 	return err ? err : pmc_value(fd, num);
 }
 

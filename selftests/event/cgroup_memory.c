@@ -42,7 +42,8 @@ FIXTURE(memory)
 	int paranoid;		/* perf_event_paranoid before the test */
 	struct target target;	/* a task in OTHER */
 	pid_t user;		/* a process in USER */
-	int ready[2], go[2];	/* pipes from and to the process */
+	int ready[2];		/* pipe from the process */
+	int start_pipe[2];	/* pipe to the process */
 };
 
 static int open_event(const char *path)
@@ -122,14 +123,17 @@ static int open_events(int count)
 	return 0;
 }
 
-/* Starts a process of the user's, which waits in @go, opens @count events, and waits for ever. */
+/*
+ * Starts a process of the user's, which waits for a byte in @start_pipe, opens @count events, and
+ * waits for ever.
+ */
 static void start_user(struct __test_metadata *_metadata, FIXTURE_DATA(memory) *self, int count)
 {
 	int result = 0;
 	char byte;
 
 	ASSERT_EQ(0, pipe(self->ready));
-	ASSERT_EQ(0, pipe(self->go));
+	ASSERT_EQ(0, pipe(self->start_pipe));
 	self->user = fork();
 	ASSERT_LE(0, self->user);
 	if (self->user)
@@ -137,7 +141,8 @@ static void start_user(struct __test_metadata *_metadata, FIXTURE_DATA(memory) *
 	/* A change of the user resets the signal. */
 	if (write_file(USER "/cgroup.procs", "0") || become_user(UID, 0) ||
 	    prctl(PR_SET_PDEATHSIG, SIGKILL) ||
-	    write(self->ready[1], &result, sizeof(result)) < 0 || read(self->go[0], &byte, 1) != 1)
+	    write(self->ready[1], &result, sizeof(result)) < 0 ||
+	    read(self->start_pipe[0], &byte, 1) != 1)
 		_exit(1);
 	result = open_events(count);
 	if (write(self->ready[1], &result, sizeof(result)) < 0)
@@ -164,7 +169,7 @@ TEST_F(memory, memory_of_events_is_charged_to_the_user)
 	ASSERT_EQ(0, wait_for_user(_metadata, self));
 	slab = memory_slab_kb();
 	before = charged_bytes();
-	ASSERT_EQ(1, write(self->go[1], "", 1));
+	ASSERT_EQ(1, write(self->start_pipe[1], "", 1));
 	ASSERT_EQ(0, wait_for_user(_metadata, self));
 	slab = memory_slab_kb() - slab;
 	after = charged_bytes();
@@ -199,7 +204,7 @@ TEST_F(memory, user_without_memory_does_not_disturb_others)
 	ASSERT_EQ(0, fcntl(self->ready[0], F_SETFL, O_NONBLOCK));
 	snprintf(limit, sizeof(limit), "%lld", charged_bytes() + 4 * 1024 * 1024);
 	ASSERT_EQ(0, write_file(USER "/memory.max", limit));
-	ASSERT_EQ(1, write(self->go[1], "", 1));
+	ASSERT_EQ(1, write(self->start_pipe[1], "", 1));
 	while (waitpid(self->user, &status, WNOHANG) != self->user) {
 		if (read(self->ready[0], &result, sizeof(result)) > 0)
 			kill(self->user, SIGKILL);

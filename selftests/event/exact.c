@@ -274,17 +274,17 @@ TEST_F(event, enable_on_exec_counts_the_new_program)
 	struct perf_event_attr attr = event_instructions();
 	static const char *const argument[] = { "0000001", "1000000" };
 	__s64 value[2];
-	int i, fd, go[2], status;
+	int i, fd, start_pipe[2], status;
 	pid_t pid;
 	char c;
 
 	attr.enable_on_exec = 1;
 	for (i = 0; i < 2; i++) {
-		ASSERT_EQ(0, pipe2(go, O_CLOEXEC));
+		ASSERT_EQ(0, pipe2(start_pipe, O_CLOEXEC));
 		pid = fork();
 		ASSERT_LE(0, pid);
 		if (!pid) {
-			if (read(go[0], &c, 1) != 1)
+			if (read(start_pipe[0], &c, 1) != 1)
 				_exit(1);
 			loop(12345);
 			execlp("pmctl_loop", "pmctl_loop", argument[i], NULL);
@@ -292,13 +292,13 @@ TEST_F(event, enable_on_exec_counts_the_new_program)
 		}
 		fd = variant->maker->open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 		ASSERT_LE(0, fd);
-		ASSERT_EQ(1, write(go[1], "", 1));
+		ASSERT_EQ(1, write(start_pipe[1], "", 1));
 		ASSERT_EQ(pid, waitpid(pid, &status, 0));
 		ASSERT_EQ(0, status);
 		value[i] = event_count(fd);
 		close(fd);
-		close(go[0]);
-		close(go[1]);
+		close(start_pipe[0]);
+		close(start_pipe[1]);
 	}
 	EXPECT_LE((__s64)LOOP_INSNS, value[0]);
 	EXPECT_GE((__s64)LOOP_INSNS + CALL_OVERHEAD, value[0]);

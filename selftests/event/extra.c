@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Events that need an extra register (config1): offcore responses and events of the front end. The
- * register has the value of an event whenever the event counts. Events with different values of a
- * register count in turns, in different tasks, or by the other register of offcore responses; all
- * others are refused. Linux's perf must have the same counts.
+ * register has the value of an event whenever the event counts. Linux's perf must have the same
+ * counts. Events that need different values of a register can count
+ * - in turns;
+ * - in different tasks;
+ * - by the other register of offcore responses.
+ * All other such events are refused.
  *
  * On the virtual PMU these events count instructions if the value is odd, branches if it is even,
  * and nothing if it is 0.
@@ -23,7 +26,7 @@
 #include "loop.h"
 #include "target.h"
 
-#define N	100000UL
+#define LOOPS	100000UL
 #define ANY_CPU	(-1)
 #define ALL_TASKS	(-1)
 #define MS	1000000ULL
@@ -179,12 +182,12 @@ static void expect_refused(struct __test_metadata *_metadata, const struct event
 		close(fd);
 }
 
-/* Returns by how much the event's count grows if the loop has N more iterations. */
+/* Returns by how much the event's count grows if the loop has LOOPS more iterations. */
 static __s64 count_of(int fd)
 {
 	const __s64 least = event_loop_count(fd, 1);
 
-	return event_loop_count(fd, N + 1) - least;
+	return event_loop_count(fd, LOOPS + 1) - least;
 }
 
 static void expect_count(struct __test_metadata *_metadata, const struct event_maker *maker,
@@ -195,7 +198,7 @@ static void expect_count(struct __test_metadata *_metadata, const struct event_m
 	ASSERT_LE(0, fd) {
 		TH_LOG("%s: event %#llx with %#llx: %s", maker->name, config, value, strerror(-fd));
 	}
-	EXPECT_EQ((__s64)(each * N), count_of(fd)) {
+	EXPECT_EQ((__s64)(each * LOOPS), count_of(fd)) {
 		TH_LOG("%s: event %#llx with %#llx", maker->name, config, value);
 	}
 	close(fd);
@@ -260,11 +263,11 @@ TEST_F(event, group_has_two_values_of_offcore_responses)
 		self->fd[1] = open_own(maker, c->offcore[i], EVEN, self->fd[0]);
 		ASSERT_LE(0, self->fd[1]);
 		second = event_count(self->fd[1]);
-		EXPECT_EQ((__s64)(LOOP_INSNS * N), count_of(self->fd[0]));
+		EXPECT_EQ((__s64)(LOOP_INSNS * LOOPS), count_of(self->fd[0]));
 		second = event_count(self->fd[1]) - second;
 		/* Both loops, and few branches around them. */
-		EXPECT_LE((__s64)N, second);
-		EXPECT_GT((__s64)N + CALL_OVERHEAD, second);
+		EXPECT_LE((__s64)LOOPS, second);
+		EXPECT_GT((__s64)LOOPS + CALL_OVERHEAD, second);
 		/* There is no third register. */
 		self->fd[2] = open_own(maker, c->offcore[i], OTHER_ODD, self->fd[0]);
 		EXPECT_EQ(maker == &event_maker_perf ? -EINVAL : -EBUSY, self->fd[2]);
@@ -287,7 +290,7 @@ TEST_F(event, two_values_of_a_register_are_refused)
 	/* Events with the same value, and events of other registers, are accepted. */
 	expect_count(_metadata, variant->maker, c->frontend, FRONT_ODD, LOOP_INSNS);
 	expect_count(_metadata, variant->maker, c->offcore[0], EVEN, 1);
-	EXPECT_EQ((__s64)(LOOP_INSNS * N), count_of(self->fd[0]));
+	EXPECT_EQ((__s64)(LOOP_INSNS * LOOPS), count_of(self->fd[0]));
 	close_all(self);
 	expect_count(_metadata, variant->maker, c->frontend, FRONT_EVEN, 1);
 }
@@ -308,8 +311,8 @@ TEST_F(event, event_of_a_cpu_has_the_value_of_tasks)
 	self->fd[1] = variant->maker->open(&attr, ALL_TASKS, self->cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, self->fd[1]);
 	EXPECT_EQ(0, event_enable(self->fd[1]));
-	EXPECT_EQ((__s64)(LOOP_INSNS * N), count_of(self->fd[0]));
-	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(self->fd[1]));
+	EXPECT_EQ((__s64)(LOOP_INSNS * LOOPS), count_of(self->fd[0]));
+	EXPECT_LE((__s64)(LOOP_INSNS * LOOPS), event_count(self->fd[1]));
 	/* An event of another CPU never counts at the same time. */
 	close(self->fd[0]);
 	self->fd[0] = -1;
@@ -402,9 +405,9 @@ TEST_F(event, children_inherit_the_value)
 	self->fd[0] = variant->maker->open(&attr, 0, ANY_CPU, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, self->fd[0]);
 	count = count_child(_metadata, self->fd[0], 1);
-	count = count_child(_metadata, self->fd[0], N + 1) - count;
-	/* The two counts differ by N, and by a few instructions of system calls that wait. */
-	EXPECT_GT((__s64)CALL_OVERHEAD, llabs(count - (__s64)N));
+	count = count_child(_metadata, self->fd[0], LOOPS + 1) - count;
+	/* The two counts differ by LOOPS, and by a few instructions of system calls that wait. */
+	EXPECT_GT((__s64)CALL_OVERHEAD, llabs(count - (__s64)LOOPS));
 }
 
 /* Two events with different values of a register take turns: at each time one of them counts. */
@@ -425,8 +428,8 @@ TEST_F(event, different_values_take_turns)
 						   PERF_FLAG_FD_CLOEXEC | variant->maker->turns_flag);
 		ASSERT_LE(0, self->fd[i]);
 	}
-	for (end = clock_ns() + 500 * MS; clock_ns() < end; branches += N)
-		loop(N);
+	for (end = clock_ns() + 500 * MS; clock_ns() < end; branches += LOOPS)
+		loop(LOOPS);
 	for (i = 0; i < 2; i++) {
 		ASSERT_EQ((ssize_t)sizeof(r[i]), read(self->fd[i], &r[i], sizeof(r[i])));
 		EXPECT_LT(0ULL, r[i].count);
@@ -473,9 +476,9 @@ TEST_F(event, registers_are_restored)
 	ASSERT_LE(0, self->fd[2]);
 	/* A register is written where its event begins to count. */
 	expect_registers(_metadata, &self->cpus, 1);
-	EXPECT_EQ((__s64)(LOOP_INSNS * N), count_of(self->fd[0]));
-	EXPECT_EQ((__s64)N, count_of(self->fd[1]));
-	EXPECT_EQ((__s64)(LOOP_INSNS * N), count_of(self->fd[2]));
+	EXPECT_EQ((__s64)(LOOP_INSNS * LOOPS), count_of(self->fd[0]));
+	EXPECT_EQ((__s64)LOOPS, count_of(self->fd[1]));
+	EXPECT_EQ((__s64)(LOOP_INSNS * LOOPS), count_of(self->fd[2]));
 	ASSERT_EQ(0, msr_read(self->cpu, MSR_OFFCORE_RSP_0, &value));
 	EXPECT_EQ((__u64)ODD, value);
 	ASSERT_EQ(0, msr_read(self->cpu, MSR_OFFCORE_RSP_1, &value));
@@ -501,7 +504,7 @@ TEST_F(event, changed_register_is_found)
 	ASSERT_EQ(0, event_enable(self->fd[0]));
 	ASSERT_EQ(0, msr_write(self->cpu, MSR_PEBS_FRONTEND, FRONT_EVEN));
 	do {
-		loop(N);
+		loop(LOOPS);
 		count = event_count(self->fd[0]);
 	} while (count >= 0 && clock_ns() < end);
 	EXPECT_EQ(-EIO, count);

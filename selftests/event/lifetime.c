@@ -131,12 +131,12 @@ TEST_F(event, inherited_count_is_complete_after_wait)
 }
 
 /* A process whose children start and exit on all CPUs, until it is asked to exit. */
-static void begin_and_end_children(int go)
+static void begin_and_end_children(int start_pipe)
 {
 	int i, pending = 0;
 	char c;
 
-	if (read(go, &c, 1) != 1)
+	if (read(start_pipe, &c, 1) != 1)
 		_exit(1);
 	for (i = 0; i < 200; i++) {
 		if (!fork()) {
@@ -162,15 +162,15 @@ TEST_F(event, reads_do_not_disturb_the_sum_of_children)
 {
 	struct perf_event_attr attr = event_instructions();
 	__s64 before = 0, value;
-	int fd, go[2], reads = 0;
+	int fd, start_pipe[2], reads = 0;
 	char c = 0;
 	pid_t pid;
 
-	ASSERT_EQ(0, pipe(go));
+	ASSERT_EQ(0, pipe(start_pipe));
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid)
-		begin_and_end_children(go[0]);
+		begin_and_end_children(start_pipe[0]);
 	attr.inherit = 1;
 	self->fd = variant->maker->open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, self->fd);
@@ -178,7 +178,7 @@ TEST_F(event, reads_do_not_disturb_the_sum_of_children)
 	fd = variant->maker->open(&attr, pid, -1, self->fd, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, event_enable(self->fd));
-	ASSERT_EQ(1, write(go[1], &c, 1));
+	ASSERT_EQ(1, write(start_pipe[1], &c, 1));
 	while (!waitpid(pid, NULL, WNOHANG)) {
 		value = event_count(self->fd);
 		ASSERT_LE(before, value);
@@ -192,8 +192,8 @@ TEST_F(event, reads_do_not_disturb_the_sum_of_children)
 		TH_LOG("after %d reads", reads);
 	}
 	close(fd);
-	close(go[0]);
-	close(go[1]);
+	close(start_pipe[0]);
+	close(start_pipe[1]);
 }
 
 /* Without inherit, an event does not count children. */
@@ -220,11 +220,11 @@ TEST_F(event, children_are_not_counted_without_inherit)
 TEST_F(event, event_continues_over_exec)
 {
 	__s64 value[2];
-	int i, go;
+	int i, start_pipe;
 	pid_t pid;
 
 	for (i = 0; i < 2; i++) {
-		pid = fork_waiting(&go);
+		pid = fork_waiting(&start_pipe);
 		ASSERT_LE(0, pid);
 		if (!pid) {
 			execl(PROGRAM, PROGRAM, argument[i], NULL);
@@ -233,8 +233,8 @@ TEST_F(event, event_continues_over_exec)
 		ASSERT_EQ(0, wait_until_asleep(pid));
 		self->fd = open_instructions(_metadata, variant->maker, pid);
 		ASSERT_EQ(0, event_enable(self->fd));
-		ASSERT_EQ(1, write(go, "", 1));
-		close(go);
+		ASSERT_EQ(1, write(start_pipe, "", 1));
+		close(start_pipe);
 		ASSERT_EQ(pid, waitpid(pid, NULL, 0));
 		value[i] = event_count(self->fd);
 		close(self->fd);
@@ -257,8 +257,8 @@ TEST_F(event, exec_removes_the_event)
 	attr.disabled = 0;
 	attr.remove_on_exec = 1;
 	for (inherited = 0; inherited < 2; inherited++) {
-		int go;
-		pid_t pid = fork_waiting(&go);
+		int start_pipe;
+		pid_t pid = fork_waiting(&start_pipe);
 
 		ASSERT_LE(0, pid);
 		if (!pid && !inherited) {
@@ -274,8 +274,8 @@ TEST_F(event, exec_removes_the_event)
 		attr.inherit = inherited;
 		self->fd = variant->maker->open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 		ASSERT_LE(0, self->fd);
-		ASSERT_EQ(1, write(go, "", 1));
-		close(go);
+		ASSERT_EQ(1, write(start_pipe, "", 1));
+		close(start_pipe);
 		ASSERT_EQ(pid, waitpid(pid, NULL, 0));
 		count = event_count(self->fd);
 		/* The event has counted one loop, and not the loop of the new program. */
@@ -292,7 +292,7 @@ TEST_F(event, exec_removes_the_event)
 
 /* A process whose second thread executes a program on request. */
 static struct {
-	int go[2], tid[2];
+	int start_pipe[2], tid[2];
 	const char *n;
 } threads;
 
@@ -303,7 +303,7 @@ static void *exec_on_request(void *unused)
 
 	(void)unused;
 	if (write(threads.tid[1], &tid, sizeof(tid)) == sizeof(tid) &&
-	    read(threads.go[0], &byte, 1) == 1)
+	    read(threads.start_pipe[0], &byte, 1) == 1)
 		execl(PROGRAM, PROGRAM, threads.n, NULL);
 	_exit(127);
 }
@@ -315,7 +315,7 @@ static void start_threads(struct __test_metadata *_metadata, const char *n, pid_
 	pthread_t thread;
 
 	threads.n = n;
-	ASSERT_EQ(0, pipe2(threads.go, O_CLOEXEC));
+	ASSERT_EQ(0, pipe2(threads.start_pipe, O_CLOEXEC));
 	ASSERT_EQ(0, pipe2(threads.tid, O_CLOEXEC));
 	*pid = fork();
 	ASSERT_LE(0, *pid);
@@ -344,14 +344,14 @@ TEST_F(event, event_stays_with_the_thread_that_executes)
 		self->fd = open_instructions(_metadata, variant->maker, tid);
 		ASSERT_EQ(0, event_enable(leader));
 		ASSERT_EQ(0, event_enable(self->fd));
-		ASSERT_EQ(1, write(threads.go[1], "", 1));
+		ASSERT_EQ(1, write(threads.start_pipe[1], "", 1));
 		ASSERT_EQ(pid, waitpid(pid, NULL, 0));
 		value[i][0] = event_count(leader);
 		value[i][1] = event_count(self->fd);
 		close(leader);
 		close(self->fd);
-		close(threads.go[0]);
-		close(threads.go[1]);
+		close(threads.start_pipe[0]);
+		close(threads.start_pipe[1]);
 		close(threads.tid[0]);
 		close(threads.tid[1]);
 	}
@@ -370,13 +370,13 @@ static __s64 count_program(const struct event_maker *maker, const char *program,
 			   __s64 *uncounted)
 {
 	struct perf_event_attr attr = event_instructions();
-	int go, fd;
+	int start_pipe, fd;
 	pid_t pid;
 
 	attr.disabled = 0;
 	if (become_user(uid, 0) || prctl(PR_SET_DUMPABLE, 1))
 		return -errno;
-	pid = fork_waiting(&go);
+	pid = fork_waiting(&start_pipe);
 	if (!pid) {
 		execl(program, program, argument[1], NULL);
 		_exit(127);
@@ -384,7 +384,7 @@ static __s64 count_program(const struct event_maker *maker, const char *program,
 	fd = maker->open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0)
 		return fd;
-	if (write(go, "", 1) != 1 || waitpid(pid, NULL, 0) != pid)
+	if (write(start_pipe, "", 1) != 1 || waitpid(pid, NULL, 0) != pid)
 		return -errno;
 	*uncounted = event_fdinfo_number(fd, "left");
 	return event_count(fd);
@@ -501,14 +501,14 @@ TEST_F(event, poll_reports_the_exit_of_the_task)
 TEST_F(event, poll_waits_for_inheriting_tasks)
 {
 	struct perf_event_attr attr = event_instructions();
-	int hold[2], go, status, cpu = pin_to_first_cpu();
+	int hold[2], start_pipe, status, cpu = pin_to_first_cpu();
 	pid_t parent;
 	char byte;
 
 	ASSERT_LE(0, cpu);
 	attr.inherit = 1;
 	ASSERT_EQ(0, pipe2(hold, O_CLOEXEC));
-	parent = fork_waiting(&go);
+	parent = fork_waiting(&start_pipe);
 	ASSERT_LE(0, parent);
 	if (!parent) {
 		close(hold[1]);
@@ -519,8 +519,8 @@ TEST_F(event, poll_waits_for_inheriting_tasks)
 	self->fd = variant->maker->open(&attr, parent, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, self->fd);
 	map_page(_metadata, variant->maker, self->fd);
-	ASSERT_EQ(1, write(go, "", 1));
-	close(go);
+	ASSERT_EQ(1, write(start_pipe, "", 1));
+	close(start_pipe);
 	ASSERT_EQ(parent, waitpid(parent, &status, 0));
 	EXPECT_EQ(0, poll_event(self->fd, 50));
 	close(hold[1]);
@@ -532,26 +532,26 @@ TEST_F(event, poll_waits_for_inheriting_tasks)
 TEST_F(event, event_outlives_its_opener)
 {
 	__s64 value;
-	int i, go;
+	int i, start_pipe;
 	pid_t pid;
 	char byte;
 
 	/* A child that shares the descriptor table opens the event. */
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
 	self->fd = open_instructions(_metadata, variant->maker, self->target.tid);
-	pid = fork_waiting(&go);
+	pid = fork_waiting(&start_pipe);
 	ASSERT_LE(0, pid);
 	if (!pid)
 		_exit(event_enable(self->fd) || event_count(self->fd));
 	close(self->fd);
-	ASSERT_EQ(1, write(go, "", 1));
+	ASSERT_EQ(1, write(start_pipe, "", 1));
 	ASSERT_EQ(pid, waitpid(pid, &i, 0));
 	EXPECT_EQ(0, i);
-	close(go);
+	close(start_pipe);
 
 	/* A child that has the last descriptor counts its parent. */
 	self->fd = open_instructions(_metadata, variant->maker, self->target.tid);
-	pid = fork_waiting(&go);
+	pid = fork_waiting(&start_pipe);
 	ASSERT_LE(0, pid);
 	if (!pid) {
 		value = event_count(self->fd);
@@ -561,10 +561,10 @@ TEST_F(event, event_outlives_its_opener)
 	close(self->fd);
 	self->fd = -1;
 	ASSERT_EQ(0, target_run_job(&self->target, (struct job) { N, 1, STEP_NONE }));
-	ASSERT_EQ(1, write(go, &byte, 1));
+	ASSERT_EQ(1, write(start_pipe, &byte, 1));
 	ASSERT_EQ(pid, waitpid(pid, &i, 0));
 	EXPECT_EQ(0, i);
-	close(go);
+	close(start_pipe);
 }
 
 /* perf shows the type and the config. The module also shows the counter, the tasks and others. */
@@ -591,23 +591,23 @@ TEST_F(event, fdinfo_describes_the_event)
 
 TEST(module_stays_while_an_event_lives)
 {
-	int fd, go, status;
+	int fd, start_pipe, status;
 	pid_t pid;
 
 	SKIP_WITHOUT_PMU();
 	fd = open_instructions(_metadata, &event_maker_perfmon, 0);
 	EXPECT_EQ(-EAGAIN, module_unload());
-	pid = fork_waiting(&go);
+	pid = fork_waiting(&start_pipe);
 	ASSERT_LE(0, pid);
 	if (!pid)
 		_exit(0);
 	close(fd);
 	EXPECT_EQ(-EAGAIN, module_unload());
-	ASSERT_EQ(1, write(go, "", 1));
+	ASSERT_EQ(1, write(start_pipe, "", 1));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, module_unload());
 	EXPECT_EQ(0, module_load());
-	close(go);
+	close(start_pipe);
 }
 
 TEST_HARNESS_MAIN

@@ -36,7 +36,7 @@
 #define ORDER	7
 #define PERIOD	997UL
 
-enum maker { PERF, PERFMON, MAKERS };
+enum event_api { PERF, PERFMON, MAKERS };
 
 static const struct event_maker *const makers[MAKERS] = {
 	[PERF] = &event_maker_perf,
@@ -367,8 +367,8 @@ static unsigned int compare_runs(struct __test_metadata *_metadata, FIXTURE_DATA
 				 const struct perf_event_attr *wanted, bool of_cpu, int cpu,
 				 void (*run)(void))
 {
-	int go, status;
-	pid_t pid = fork_waiting(&go);
+	int start_pipe, status;
+	pid_t pid = fork_waiting(&start_pipe);
 	unsigned int records;
 
 	ASSERT_LE(0, pid);
@@ -377,8 +377,8 @@ static unsigned int compare_runs(struct __test_metadata *_metadata, FIXTURE_DATA
 		_exit(127);
 	}
 	open_both(_metadata, self, wanted, of_cpu ? -1 : pid, cpu);
-	ASSERT_EQ(1, write(go, "", 1));
-	close(go);
+	ASSERT_EQ(1, write(start_pipe, "", 1));
+	close(start_pipe);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
 	records = expect_same(_metadata, self, of_cpu ? pid : 0);
@@ -472,8 +472,8 @@ TEST_F(mmap, program_that_enables_an_event_is_recorded)
 {
 	struct perf_event_attr wanted = { .mmap = 1, .mmap2 = 1, .mmap_data = 1, .enable_on_exec = 1 };
 	struct sampler *s = &self->sampler[PERFMON];
-	int go, status;
-	pid_t pid = fork_waiting(&go);
+	int start_pipe, status;
+	pid_t pid = fork_waiting(&start_pipe);
 
 	ASSERT_LE(0, pid);
 	if (!pid) {
@@ -481,8 +481,8 @@ TEST_F(mmap, program_that_enables_an_event_is_recorded)
 		_exit(127);
 	}
 	open_both(_metadata, self, &wanted, pid, -1);
-	ASSERT_EQ(1, write(go, "", 1));
-	close(go);
+	ASSERT_EQ(1, write(start_pipe, "", 1));
+	close(start_pipe);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_EQ(0, status);
 	EXPECT_LE(4U, expect_same(_metadata, self, 0));
@@ -515,8 +515,8 @@ TEST_F(mmap, setuid_program_is_not_recorded)
 {
 	struct perf_event_attr attr = recording_attr();
 	struct sampler *s = &self->sampler[PERFMON];
-	int go, status;
-	pid_t pid = fork_waiting(&go);
+	int start_pipe, status;
+	pid_t pid = fork_waiting(&start_pipe);
 
 	ASSERT_LE(0, pid);
 	if (!pid) {
@@ -528,8 +528,8 @@ TEST_F(mmap, setuid_program_is_not_recorded)
 	attr.mmap_data = 1;
 	ASSERT_EQ(0, sampler_open(s, makers[PERFMON], &attr, pid, -1, ORDER));
 	ASSERT_EQ(0, event_enable(s->fd));
-	ASSERT_EQ(1, write(go, "", 1));
-	close(go);
+	ASSERT_EQ(1, write(start_pipe, "", 1));
+	close(start_pipe);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
 	while (next_record(s, 0))
@@ -606,8 +606,8 @@ TEST_F(mmap, samples_lie_in_mappings)
 	struct sampler *s = &self->sampler[PERFMON];
 	unsigned int count = 0, i;
 	unsigned long samples = 0, outside = 0;
-	int go, status;
-	pid_t pid = fork_waiting(&go);
+	int start_pipe, status;
+	pid_t pid = fork_waiting(&start_pipe);
 
 	ASSERT_LE(0, pid);
 	if (!pid) {
@@ -617,8 +617,8 @@ TEST_F(mmap, samples_lie_in_mappings)
 	attr.mmap2 = 1;
 	attr.enable_on_exec = 1;
 	ASSERT_EQ(0, sampler_open(s, makers[PERFMON], &attr, pid, -1, ORDER));
-	ASSERT_EQ(1, write(go, "", 1));
-	close(go);
+	ASSERT_EQ(1, write(start_pipe, "", 1));
+	close(start_pipe);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
 	while (event_ring_next(&s->ring, &s->record)) {
@@ -658,13 +658,13 @@ TEST_F(mmap, only_requested_records_are_written)
 /* A user who may not use perf (perf_event_paranoid) gets records of their own tasks. */
 TEST_F(mmap, unprivileged_user_gets_mapping_records)
 {
-	int go, status, before = paranoid_read();
+	int start_pipe, status, before = paranoid_read();
 	pid_t pid;
 
 	ASSERT_EQ(0, paranoid_write(3));
 	ASSERT_EQ(0, chown(_PATH_PERFMON, 0, GROUP));
 	ASSERT_EQ(0, chmod(_PATH_PERFMON, 0660));
-	pid = fork_waiting(&go);
+	pid = fork_waiting(&start_pipe);
 	ASSERT_LE(0, pid);
 	if (!pid) {
 		struct perf_event_attr attr = recording_attr();
@@ -678,8 +678,8 @@ TEST_F(mmap, unprivileged_user_gets_mapping_records)
 		map_or_exit(open("/proc/self/exe", O_RDONLY), PROT_READ | PROT_EXEC, MAP_PRIVATE);
 		_exit(next_record(s, 0) && strstr(record_name(&s->record), "event_mmap") ? 0 : 3);
 	}
-	ASSERT_EQ(1, write(go, "", 1));
-	close(go);
+	ASSERT_EQ(1, write(start_pipe, "", 1));
+	close(start_pipe);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
 	ASSERT_EQ(0, paranoid_write(before));

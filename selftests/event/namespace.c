@@ -25,24 +25,24 @@
 
 #include "sampler_fixture.h"
 
-/* Forks the first process of a new PID namespace. It starts when a byte is written to @go. */
-static pid_t fork_first(struct __test_metadata *_metadata, int *go)
+/* Forks the first process of a new PID namespace. It starts after a byte to @start_pipe. */
+static pid_t fork_first(struct __test_metadata *_metadata, int *start_pipe)
 {
 	pid_t pid;
 
 	ASSERT_EQ(0, unshare(CLONE_NEWPID));
-	pid = fork_waiting(go);
+	pid = fork_waiting(start_pipe);
 	ASSERT_LE(0, pid);
 	return pid;
 }
 
 /* Starts the process, and expects exit code 0. */
-static void expect_success(struct __test_metadata *_metadata, pid_t pid, int go)
+static void expect_success(struct __test_metadata *_metadata, pid_t pid, int start_pipe)
 {
 	int status;
 
-	ASSERT_EQ(1, write(go, "", 1));
-	close(go);
+	ASSERT_EQ(1, write(start_pipe, "", 1));
+	close(start_pipe);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
 }
@@ -51,11 +51,11 @@ static void expect_success(struct __test_metadata *_metadata, pid_t pid, int go)
 TEST_F(event, fdinfo_has_the_pid_in_the_openers_namespace)
 {
 	pid_t pid;
-	int go;
+	int start_pipe;
 
 	if (variant->maker == &event_maker_perf)
 		return;
-	pid = fork_first(_metadata, &go);
+	pid = fork_first(_metadata, &start_pipe);
 	if (!pid) {
 		int fd = event_open_instructions(variant->maker, 0);
 		pid_t child;
@@ -63,12 +63,12 @@ TEST_F(event, fdinfo_has_the_pid_in_the_openers_namespace)
 		if (getpid() != 1 || event_fdinfo_number(fd, "pid") != 1)
 			_exit(1);
 		/* fdinfo has the same PID after the opener's own PID has become invalid. */
-		child = fork_waiting(&go);
+		child = fork_waiting(&start_pipe);
 		fd = event_open_instructions(variant->maker, child);
-		close(go);
+		close(start_pipe);
 		_exit(waitpid(child, NULL, 0) != child || event_fdinfo_number(fd, "pid") != child);
 	}
-	expect_success(_metadata, pid, go);
+	expect_success(_metadata, pid, start_pipe);
 }
 
 /* The expected IDs in samples and records, and the numbers of right and wrong IDs. */
@@ -135,9 +135,9 @@ TEST_F(event, self_sampling_task_has_its_own_pid)
 	struct perf_event_attr attr = with_names();
 	struct sampler *s = &self->sampler;
 	pid_t pid;
-	int go;
+	int start_pipe;
 
-	pid = fork_first(_metadata, &go);
+	pid = fork_first(_metadata, &start_pipe);
 	if (!pid) {
 		if (getpid() != 1 || sampler_open(s, variant->maker, &attr, 0, -1, ORDER) ||
 		    event_enable(s->fd))
@@ -146,7 +146,7 @@ TEST_F(event, self_sampling_task_has_its_own_pid)
 		event_disable(s->fd);
 		_exit(have_numbers(s, 1, 1) ? 0 : 2);
 	}
-	expect_success(_metadata, pid, go);
+	expect_success(_metadata, pid, start_pipe);
 }
 
 TEST_F(event, outer_opener_sees_pids_of_its_own_namespace)
@@ -154,16 +154,16 @@ TEST_F(event, outer_opener_sees_pids_of_its_own_namespace)
 	struct perf_event_attr attr = with_names();
 	struct sampler *s = &self->sampler;
 	pid_t pid;
-	int go;
+	int start_pipe;
 
-	pid = fork_first(_metadata, &go);
+	pid = fork_first(_metadata, &start_pipe);
 	if (!pid) {
 		make_records();
 		_exit(getpid() != 1);
 	}
 	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, pid, -1, ORDER));
 	ASSERT_EQ(0, event_enable(s->fd));
-	expect_success(_metadata, pid, go);
+	expect_success(_metadata, pid, start_pipe);
 	EXPECT_TRUE(have_numbers(s, pid, pid));
 }
 
@@ -175,7 +175,7 @@ TEST_F(event, tasks_outside_of_the_namespace_have_pid_zero)
 	struct sampler *s = &self->sampler;
 	struct id_findings n = { .pid = 0, .tid = 0 };
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
-	int go, cpu;
+	int start_pipe, cpu;
 	long switches;
 	pid_t pid;
 
@@ -183,7 +183,7 @@ TEST_F(event, tasks_outside_of_the_namespace_have_pid_zero)
 	ASSERT_LE(0, cpu);
 	ASSERT_EQ(0, target_start(t, cpu, false));
 	switches = target_switches(t);
-	pid = fork_first(_metadata, &go);
+	pid = fork_first(_metadata, &start_pipe);
 	if (!pid) {
 		if (sampler_open(s, variant->maker, &attr, -1, cpu, ORDER) || event_enable(s->fd) ||
 		    target_run_job(t, (struct job) { LOOPS, 1, STEP_NONE }) || event_disable(s->fd))
@@ -197,7 +197,7 @@ TEST_F(event, tasks_outside_of_the_namespace_have_pid_zero)
 		_exit(n.right + switches >= PERIODS && n.right > n.wrong && !sums.malformed ?
 		      0 : 2);
 	}
-	expect_success(_metadata, pid, go);
+	expect_success(_metadata, pid, start_pipe);
 }
 
 #define USER	1000
@@ -222,7 +222,7 @@ static bool reload_in_namespace(void)
 /* A container may load the driver for its machine. */
 TEST_F(event, user_may_count_a_child_if_a_container_has_loaded_the_module)
 {
-	int go, fd, status;
+	int start_pipe, fd, status;
 	pid_t pid, child;
 
 	if (variant->maker == &event_maker_perf)
@@ -236,11 +236,11 @@ TEST_F(event, user_may_count_a_child_if_a_container_has_loaded_the_module)
 			_exit(1);
 		/* setuid(2) clears the dumpable flag. */
 		prctl(PR_SET_DUMPABLE, 1);
-		child = fork_waiting(&go);
+		child = fork_waiting(&start_pipe);
 		if (!child)
 			_exit(0);
 		fd = event_open_instructions(variant->maker, child);
-		close(go);
+		close(start_pipe);
 		waitpid(child, NULL, 0);
 		_exit(fd < 0 ? -fd : 0);
 	}

@@ -190,7 +190,7 @@ TEST_F(event, samples_of_an_exec_have_no_registers)
 	const bool is_perf = variant->maker == &event_maker_perf;
 	struct perf_event_attr attr = event_instructions();
 	struct foreign_findings findings = { };
-	int i, go[2];
+	int i, start_pipe[2];
 	char byte;
 
 	ASSERT_EQ(0, find_kernel_function("load_elf_binary", &findings.function));
@@ -203,23 +203,23 @@ TEST_F(event, samples_of_an_exec_have_no_registers)
 		struct sample_sums sums = SAMPLE_SUMS_INIT;
 
 		attr.sample_period = period() / 2 + i;
-		ASSERT_EQ(0, pipe(go));
+		ASSERT_EQ(0, pipe(start_pipe));
 		self->other = fork();
 		ASSERT_LE(0, self->other);
 		if (!self->other) {
-			close(go[1]);
+			close(start_pipe[1]);
 			/* Hides the usage message of this program. */
 			close(STDOUT_FILENO);
 			close(STDERR_FILENO);
-			if (read(go[0], &byte, 1) == 1)
+			if (read(start_pipe[0], &byte, 1) == 1)
 				execl("/proc/self/exe", "event_other", "-h", NULL);
 			_exit(1);
 		}
 		ASSERT_EQ(0, sampler_open(&sampler, variant->maker, &attr, self->other, -1, 8));
 		ASSERT_EQ(0, event_enable(sampler.fd));
-		ASSERT_EQ(1, write(go[1], "", 1));
-		close(go[0]);
-		close(go[1]);
+		ASSERT_EQ(1, write(start_pipe[1], "", 1));
+		close(start_pipe[0]);
+		close(start_pipe[1]);
 		ASSERT_EQ(self->other, waitpid(self->other, NULL, 0));
 		self->other = 0;
 		sampler_read(&sampler, &sums, find_other_registers, &findings);

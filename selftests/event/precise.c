@@ -211,7 +211,7 @@ TEST_F(event, newest_samples_overwrite_the_oldest)
 }
 
 struct program_samples {
-	bool is_second;
+	bool runs_second_loop;
 	__u32 tid;
 	unsigned long own, leaked;
 };
@@ -222,23 +222,23 @@ static void check_owner(const struct sample *s, void *data)
 	bool in_first = is_between(s->ip, first_begin, first_end);
 	bool in_second = is_between(s->ip, second_begin, second_end);
 
-	w->own += w->is_second ? in_second : in_first;
-	w->leaked += w->is_second ? in_first : in_second;
+	w->own += w->runs_second_loop ? in_second : in_first;
+	w->leaked += w->runs_second_loop ? in_first : in_second;
 	w->leaked += s->ip >> 63 || s->tid != w->tid;
 }
 
 #define TURNS	1000
 
-/* Forks a child that executes one of the loops after a byte to @go, and yields often. */
-static pid_t fork_loop(bool is_second, int *go)
+/* Forks a child that executes one of the loops after a byte to @start_pipe, and yields often. */
+static pid_t fork_loop(bool runs_second_loop, int *start_pipe)
 {
-	pid_t pid = fork_waiting(go);
+	pid_t pid = fork_waiting(start_pipe);
 	int i;
 
 	if (pid)
 		return pid;
 	for (i = 0; i < TURNS; i++) {
-		if (is_second)
+		if (runs_second_loop)
 			second_loop(3 * N / TURNS * 10);
 		else
 			first_loop(N / TURNS * 10);
@@ -251,23 +251,25 @@ static pid_t fork_loop(bool is_second, int *go)
 TEST_F(event, programs_on_one_cpu_see_their_own_addresses_alone)
 {
 	const __u64 each[2] = { 997, PERIOD };
-	struct program_samples program_samples[2] = { { .is_second = false }, { .is_second = true } };
+	struct program_samples program_samples[2] = {
+		{ .runs_second_loop = false }, { .runs_second_loop = true }
+	};
 	pid_t pid[2];
-	int go[2], i;
+	int start_pipe[2], i;
 
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
 	for (i = 0; i < 2; i++) {
-		pid[i] = fork_loop(i, &go[i]);
+		pid[i] = fork_loop(i, &start_pipe[i]);
 		ASSERT_LT(0, pid[i]);
 		program_samples[i].tid = pid[i];
 		open_sampler(_metadata, variant, &self->samplers[i], precise_every(each[i]), pid[i]);
 		ASSERT_EQ(0, event_enable(self->samplers[i].fd));
 	}
 	for (i = 0; i < 2; i++)
-		ASSERT_EQ(1, write(go[i], "", 1));
+		ASSERT_EQ(1, write(start_pipe[i], "", 1));
 	for (i = 0; i < 2; i++) {
 		ASSERT_EQ(pid[i], waitpid(pid[i], NULL, 0));
-		close(go[i]);
+		close(start_pipe[i]);
 	}
 	for (i = 0; i < 2; i++) {
 		expect_samples(_metadata, variant, &self->samplers[i], each[i], check_owner,
@@ -384,15 +386,15 @@ TEST_F(event, inheriting_children_have_their_own_samples)
 	EXPECT_LE(event_count(s->fd), (__s64)((sums.samples + 4) * PERIOD));
 }
 
-/* Counts in another event's samples, which are the counts at the time of the sample. */
-struct counts {
+/* Distances between the counts of the leader and of its sibling in the leader's samples. */
+struct count_comparison {
 	unsigned long samples;
 	__u64 max_distance;
 };
 
 static void compare_counts(const struct sample *s, void *data)
 {
-	struct counts *c = data;
+	struct count_comparison *c = data;
 	__u64 distance;
 
 	/* The number of values, the leader's value, and the sibling's value. */
@@ -410,7 +412,7 @@ TEST_F(event, samples_of_the_group_have_the_precise_count)
 	struct perf_event_attr leader = event_every(10007), member = precise_every(101);
 	struct sampler *s = &self->samplers[0];
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
-	struct counts counts = { .samples = 0 };
+	struct count_comparison comparison = { .samples = 0 };
 	int fd;
 
 	/* perf does not collect precise samples of groups in its large buffers. */
@@ -426,9 +428,9 @@ TEST_F(event, samples_of_the_group_have_the_precise_count)
 	ASSERT_EQ(0, event_enable(s->fd));
 	labelled_loop(10 * N);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &sums, compare_counts, &counts);
-	EXPECT_LE(10 * LOOP_INSNS * N / 10007, counts.samples);
-	EXPECT_EQ(0ULL, counts.max_distance);
+	sampler_read(s, &sums, compare_counts, &comparison);
+	EXPECT_LE(10 * LOOP_INSNS * N / 10007, comparison.samples);
+	EXPECT_EQ(0ULL, comparison.max_distance);
 	EXPECT_EQ(0UL, sums.lost);
 	close(fd);
 }

@@ -365,14 +365,14 @@ TEST_F(event, events_with_an_interrupt_for_each_sample_are_exact_beside)
 DEFINE_LOOP(first)
 DEFINE_LOOP(second)
 
-struct owners {
-	bool is_second;
+struct branch_owner_counts {
+	bool runs_second_loop;
 	unsigned long samples, own, foreign, kernel;
 };
 
 static void check_owner(const struct sample *s, void *data)
 {
-	struct owners *o = data;
+	struct branch_owner_counts *o = data;
 	__u64 i;
 
 	o->samples++;
@@ -381,21 +381,21 @@ static void check_owner(const struct sample *s, void *data)
 		bool in_first = is_between(b->from, first_begin, first_end);
 		bool in_second = is_between(b->from, second_begin, second_end);
 
-		o->own += o->is_second ? in_second : in_first;
-		o->foreign += o->is_second ? in_first : in_second;
+		o->own += o->runs_second_loop ? in_second : in_first;
+		o->foreign += o->runs_second_loop ? in_first : in_second;
 		o->kernel += is_kernel_address(b->from) || is_kernel_address(b->to);
 	}
 }
 
-static pid_t fork_loop(bool is_second, int *go)
+static pid_t fork_loop(bool runs_second_loop, int *start_pipe)
 {
-	pid_t pid = fork_waiting(go);
+	pid_t pid = fork_waiting(start_pipe);
 	int i;
 
 	if (pid)
 		return pid;
 	for (i = 0; i < 300; i++) {
-		if (is_second)
+		if (runs_second_loop)
 			second_loop(1500);
 		else
 			first_loop(1000);
@@ -411,10 +411,12 @@ static pid_t fork_loop(bool is_second, int *go)
 static void expect_own_branches(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 				const FIXTURE_VARIANT(event) *variant, bool beside)
 {
-	struct owners owners[2] = { { .is_second = false }, { .is_second = true } };
+	struct branch_owner_counts counts[2] = {
+		{ .runs_second_loop = false }, { .runs_second_loop = true }
+	};
 	struct sampler other = { .fd = -1 };
 	pid_t pid[2];
-	int go[2], i;
+	int start_pipe[2], i;
 
 	if (beside) {
 		struct perf_event_attr attr = precise_every(10007);
@@ -423,23 +425,24 @@ static void expect_own_branches(struct __test_metadata *_metadata, FIXTURE_DATA(
 		ASSERT_EQ(0, event_enable(other.fd));
 	}
 	for (i = 0; i < 2; i++) {
-		pid[i] = fork_loop(i, &go[i]);
+		pid[i] = fork_loop(i, &start_pipe[i]);
 		ASSERT_LT(0, pid[i]);
 		open_with_branches(_metadata, variant, &self->samplers[i],
 				   with_branches(997 + 12 * i, PERF_SAMPLE_BRANCH_ANY), pid[i]);
 		ASSERT_EQ(0, event_enable(self->samplers[i].fd));
 	}
 	for (i = 0; i < 2; i++)
-		ASSERT_EQ(1, write(go[i], "", 1));
+		ASSERT_EQ(1, write(start_pipe[i], "", 1));
 	for (i = 0; i < 2; i++) {
 		ASSERT_EQ(pid[i], waitpid(pid[i], NULL, 0));
-		close(go[i]);
+		close(start_pipe[i]);
 	}
 	for (i = 0; i < 2; i++) {
-		expect_samples(_metadata, variant, &self->samplers[i], 997 + 12 * i, check_owner, &owners[i]);
-		EXPECT_EQ(0UL, owners[i].foreign);
-		EXPECT_EQ(0UL, owners[i].kernel);
-		EXPECT_LT(5 * owners[i].samples, owners[i].own);
+		expect_samples(_metadata, variant, &self->samplers[i], 997 + 12 * i, check_owner,
+			       &counts[i]);
+		EXPECT_EQ(0UL, counts[i].foreign);
+		EXPECT_EQ(0UL, counts[i].kernel);
+		EXPECT_LT(5 * counts[i].samples, counts[i].own);
 	}
 	sampler_close(&other);
 }
@@ -464,7 +467,7 @@ static int sample_as_user(const struct event_maker *maker)
 {
 	struct perf_event_attr attr = with_branches(131, PERF_SAMPLE_BRANCH_ANY);
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
-	struct owners o = { .is_second = false };
+	struct branch_owner_counts o = { .runs_second_loop = false };
 	struct sampler s = { .fd = -1 };
 	int i, fd;
 

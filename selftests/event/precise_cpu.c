@@ -109,10 +109,10 @@ static void check_owner(const struct sample *s, void *data)
 
 #define TURNS	200
 
-/* Forks a child that executes its loop after a byte to @go, and yields often. */
-static pid_t fork_program(int i, int *go)
+/* Forks a child that executes its loop after a byte to @start_pipe, and yields often. */
+static pid_t fork_program(int i, int *start_pipe)
 {
-	pid_t pid = fork_waiting(go);
+	pid_t pid = fork_waiting(start_pipe);
 	int turn;
 
 	if (pid)
@@ -130,19 +130,19 @@ static void share_cpu(struct __test_metadata *_metadata, FIXTURE_DATA(event) *se
 {
 	struct programs programs = { .wrong = 0 };
 	struct sampler *s = &self->samplers[0];
-	int go[PROGRAMS], i;
+	int start_pipe[PROGRAMS], i;
 
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
 	for (i = 0; i < count; i++) {
-		programs.tid[i] = fork_program(i, &go[i]);
+		programs.tid[i] = fork_program(i, &start_pipe[i]);
 		ASSERT_LT(0, (int)programs.tid[i]);
 	}
 	begin_samples(_metadata, variant, s, precise_every(PERIOD), self->cpu);
 	for (i = 0; i < count; i++)
-		ASSERT_EQ(1, write(go[i], "", 1));
+		ASSERT_EQ(1, write(start_pipe[i], "", 1));
 	for (i = 0; i < count; i++) {
 		ASSERT_EQ((pid_t)programs.tid[i], waitpid(programs.tid[i], NULL, 0));
-		close(go[i]);
+		close(start_pipe[i]);
 	}
 	ASSERT_EQ(0, event_disable(s->fd));
 	expect_samples(_metadata, variant, s, PERIOD, check_owner, &programs);
@@ -195,13 +195,13 @@ TEST_F(event, samples_with_a_frequency_have_their_ids)
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct sampler *s = &self->samplers[0];
 	__s64 count;
-	int go[2], i;
+	int start_pipe[2], i;
 	pid_t ended;
 
 	attr.freq = 1;
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
 	for (i = 0; i < 2; i++) {
-		programs.tid[i] = fork_program(i, &go[i]);
+		programs.tid[i] = fork_program(i, &start_pipe[i]);
 		ASSERT_LT(0, (int)programs.tid[i]);
 	}
 	begin_samples(_metadata, variant, s, attr, self->cpu);
@@ -214,7 +214,7 @@ TEST_F(event, samples_with_a_frequency_have_their_ids)
 		sampler_read(s, &sums, check_owner, &programs);
 	}
 	for (i = 0; i < 2; i++)
-		ASSERT_EQ(1, write(go[i], "", 1));
+		ASSERT_EQ(1, write(start_pipe[i], "", 1));
 	for (i = 0; i < 2; i++) {
 		do {
 			usleep(1000);
@@ -222,7 +222,7 @@ TEST_F(event, samples_with_a_frequency_have_their_ids)
 			ended = waitpid(programs.tid[i], NULL, WNOHANG);
 		} while (!ended);
 		ASSERT_EQ((pid_t)programs.tid[i], ended);
-		close(go[i]);
+		close(start_pipe[i]);
 	}
 	ASSERT_EQ(0, event_disable(s->fd));
 	count = event_count(s->fd);
@@ -563,10 +563,13 @@ static long watched_in_perfs_handler(void)
 	return probes == 2 ? sum : -EIO;
 }
 
-/* Forks a child that executes a few instructions after a byte to @go, and yields, again and again. */
-static pid_t fork_yielding(int *go)
+/*
+ * Forks a child that, after a byte to @start_pipe, executes a few instructions and yields, again
+ * and again.
+ */
+static pid_t fork_yielding(int *start_pipe)
 {
-	pid_t pid = fork_waiting(go);
+	pid_t pid = fork_waiting(start_pipe);
 	int turn;
 
 	if (pid)
@@ -601,7 +604,7 @@ TEST_F(event, late_samples_leave_no_interrupt_to_perf)
 {
 	struct perf_event_attr kernel_attr = precise_every(256);
 	struct sampler *of_kernel = &self->samplers[0], *of_task = &self->samplers[1];
-	int go[2], i;
+	int start_pipe[2], i;
 	pid_t pid[2];
 
 	if (variant->maker == &event_maker_perf)
@@ -610,7 +613,7 @@ TEST_F(event, late_samples_leave_no_interrupt_to_perf)
 	kernel_attr.exclude_user = 1;
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
 	for (i = 0; i < 2; i++) {
-		pid[i] = fork_yielding(&go[i]);
+		pid[i] = fork_yielding(&start_pipe[i]);
 		ASSERT_LT(0, pid[i]);
 	}
 	ASSERT_EQ(0, watch_perfs_handler());
@@ -619,10 +622,10 @@ TEST_F(event, late_samples_leave_no_interrupt_to_perf)
 	open_sampler(_metadata, variant, of_task, precise_every(11), pid[0]);
 	ASSERT_EQ(0, event_enable(of_task->fd));
 	for (i = 0; i < 2; i++)
-		ASSERT_EQ(1, write(go[i], "", 1));
+		ASSERT_EQ(1, write(start_pipe[i], "", 1));
 	for (i = 0; i < 2; i++) {
 		ASSERT_EQ(pid[i], waitpid(pid[i], NULL, 0));
-		close(go[i]);
+		close(start_pipe[i]);
 	}
 	ASSERT_EQ(0, event_disable(of_task->fd));
 	ASSERT_EQ(0, event_disable(of_kernel->fd));

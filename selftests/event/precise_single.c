@@ -146,14 +146,14 @@ TEST_F(event, only_samples_that_need_an_interrupt_have_one)
 
 #define MADE_UP	3	/* frames of frame_loop() */
 
-struct chains {
+struct chain_counts {
 	unsigned long samples, wrong;
 	bool is_exact;		/* the first address is that of the sample */
 };
 
 static void check_chain(const struct sample *s, void *data)
 {
-	struct chains *c = data;
+	struct chain_counts *c = data;
 	int i;
 
 	if (!is_between(s->ip, frame_loop_begin, frame_loop_end))
@@ -172,7 +172,7 @@ static void check_chain(const struct sample *s, void *data)
 TEST_F(event, chains_have_the_address_and_its_callers)
 {
 	/* perf's chains begin with the address of the interrupt. */
-	struct chains c = { .is_exact = variant->maker != &event_maker_perf };
+	struct chain_counts c = { .is_exact = variant->maker != &event_maker_perf };
 	struct sampler *s = &self->samplers[0];
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct frame *frames = frames_map();
@@ -619,16 +619,16 @@ static void check_owner(const struct sample *s, void *data)
 
 #define TURNS	500
 
-/* Forks a child that executes one of the loops after a byte to @go, and yields often. */
-static pid_t fork_loop(bool is_second, int *go)
+/* Forks a child that executes one of the loops after a byte to @start_pipe, and yields often. */
+static pid_t fork_loop(bool runs_second_loop, int *start_pipe)
 {
-	pid_t pid = fork_waiting(go);
+	pid_t pid = fork_waiting(start_pipe);
 	int i;
 
 	if (pid)
 		return pid;
 	for (i = 0; i < TURNS; i++) {
-		if (is_second)
+		if (runs_second_loop)
 			second_loop(10 * N / TURNS);
 		else
 			first_loop(10 * N / TURNS);
@@ -643,10 +643,10 @@ static void share_cpu(struct __test_metadata *_metadata, FIXTURE_DATA(event) *se
 {
 	const __u64 each[2] = { 997, PERIOD };
 	struct programs programs = { .wrong = 0 };
-	int go[2], i;
+	int start_pipe[2], i;
 
 	for (i = 0; i < 2; i++) {
-		programs.tid[i] = fork_loop(i, &go[i]);
+		programs.tid[i] = fork_loop(i, &start_pipe[i]);
 		ASSERT_LT(0, (int)programs.tid[i]);
 	}
 	for (i = 0; i < 2; i++) {
@@ -660,10 +660,10 @@ static void share_cpu(struct __test_metadata *_metadata, FIXTURE_DATA(event) *se
 		ASSERT_EQ(0, event_enable(self->samplers[i].fd));
 	}
 	for (i = 0; i < 2; i++)
-		ASSERT_EQ(1, write(go[i], "", 1));
+		ASSERT_EQ(1, write(start_pipe[i], "", 1));
 	for (i = 0; i < 2; i++) {
 		ASSERT_EQ((pid_t)programs.tid[i], waitpid(programs.tid[i], NULL, 0));
-		close(go[i]);
+		close(start_pipe[i]);
 	}
 	for (i = 0; i < 2 - of_cpu; i++) {
 		ASSERT_EQ(0, event_disable(self->samplers[i].fd));

@@ -81,12 +81,12 @@ static void *attack(void *unused)
  */
 static pid_t fork_victim(struct __test_metadata *_metadata, pid_t victim)
 {
-	int go, i;
+	int start_pipe, i;
 	pid_t pid;
 
 	attacker.event_fd = -1;
 	__atomic_store_n(&attacker.victim, victim, __ATOMIC_RELEASE);
-	pid = fork_waiting(&go);
+	pid = fork_waiting(&start_pipe);
 	ASSERT_LE(0, pid);
 	if (!pid) {
 		loop(N);
@@ -95,8 +95,8 @@ static pid_t fork_victim(struct __test_metadata *_metadata, pid_t victim)
 	for (i = 0; i < 100 && __atomic_load_n(&attacker.victim, __ATOMIC_ACQUIRE); i++)
 		usleep(10);
 	__atomic_store_n(&attacker.victim, 0, __ATOMIC_RELEASE);
-	ASSERT_EQ(1, write(go, "", 1));
-	close(go);
+	ASSERT_EQ(1, write(start_pipe, "", 1));
+	close(start_pipe);
 	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
 	return pid;
 }
@@ -196,16 +196,16 @@ TEST(asking_for_owners_takes_no_counter)
 #define TASKS	16
 
 /*
- * Starts TASKS children on a CPU. Each executes a program as soon as the parent has written to its
- * @go.
+ * Starts TASKS children on a CPU. Each executes a program as soon as the parent has written a byte
+ * to the child's @start_pipe.
  */
 static void fork_executors(struct __test_metadata *_metadata, int cpu, pid_t pids[TASKS],
-			   int go[TASKS])
+			   int start_pipe[TASKS])
 {
 	int i;
 
 	for (i = 0; i < TASKS; i++) {
-		pids[i] = fork_waiting(&go[i]);
+		pids[i] = fork_waiting(&start_pipe[i]);
 		ASSERT_LE(0, pids[i]);
 		if (!pids[i]) {
 			pin_to_cpu(cpu);
@@ -224,7 +224,7 @@ static void fork_executors(struct __test_metadata *_metadata, int cpu, pid_t pid
 TEST(exec_does_not_enable_a_closed_event)
 {
 	struct perf_event_attr attr = branches(false), other = attr;
-	int go[TASKS], fd, cpu = 0, i, status, other_fd;
+	int start_pipe[TASKS], fd, cpu = 0, i, status, other_fd;
 	pid_t pids[TASKS];
 	unsigned long rounds = 0;
 	cpu_set_t cpus;
@@ -245,10 +245,10 @@ TEST(exec_does_not_enable_a_closed_event)
 	for (end = clock_seconds() + env_number("SECONDS", 2); !rounds || clock_seconds() < end; rounds++) {
 		fd = event_maker_perfmon.open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 		ASSERT_LE(0, fd);
-		fork_executors(_metadata, cpu, pids, go);
+		fork_executors(_metadata, cpu, pids, start_pipe);
 		for (i = 0; i < TASKS; i++) {
-			ASSERT_EQ(1, write(go[i], "", 1));
-			close(go[i]);
+			ASSERT_EQ(1, write(start_pipe[i], "", 1));
+			close(start_pipe[i]);
 		}
 		loop(rand() % (10 * N));
 		close(fd);
@@ -268,17 +268,17 @@ TEST(exec_does_not_enable_a_closed_event)
 #define FILLERS		1000
 
 /*
- * Executes ROUND_LOOPS loops for each byte in the pipe @go, and counts them in @loops. Then writes a
- * byte to the pipe @done.
+ * Executes ROUND_LOOPS loops for each byte in the pipe @start_pipe, and counts them in @loops. Then
+ * writes a byte to the pipe @done.
  */
-static void run_rounds(int cpu, int go, int done, unsigned long *loops)
+static void run_rounds(int cpu, int start_pipe, int done, unsigned long *loops)
 {
 	char byte;
 	int i;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	pin_to_cpu(cpu);
-	while (read(go, &byte, 1) == 1) {
+	while (read(start_pipe, &byte, 1) == 1) {
 		for (i = 0; i < ROUND_LOOPS; i++) {
 			loop(LOOP_SIZE);
 			__atomic_store_n(loops, i + 1, __ATOMIC_RELAXED);
@@ -298,7 +298,7 @@ TEST(switch_sees_each_change_of_an_inherited_event)
 	struct perf_event_attr attr = event_instructions();
 	unsigned long *loops = map_shared(_metadata, sizeof(*loops));
 	const struct rlimit files = { FILLERS + 100, FILLERS + 100 };
-	int go[2], done[2], fd, i, home, cpu, round;
+	int start_pipe[2], done[2], fd, i, home, cpu, round;
 	struct rng rng = rng_seed(env_number("SEED", 1));
 	__s64 after, count, least, most;
 	cpu_set_t cpus;
@@ -314,12 +314,12 @@ TEST(switch_sees_each_change_of_an_inherited_event)
 	if (cpu < 0)
 		return;
 	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
-	ASSERT_EQ(0, pipe(go));
+	ASSERT_EQ(0, pipe(start_pipe));
 	ASSERT_EQ(0, pipe(done));
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid)
-		run_rounds(cpu, go[0], done[1], loops);
+		run_rounds(cpu, start_pipe[0], done[1], loops);
 	attr.inherit = 1;
 	fd = event_maker_perfmon.open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, fd);
@@ -332,7 +332,7 @@ TEST(switch_sees_each_change_of_an_inherited_event)
 		ASSERT_EQ(0, enable ? event_disable(fd) : event_enable(fd));
 		ASSERT_EQ(0, event_reset(fd));
 		__atomic_store_n(loops, 0, __ATOMIC_RELAXED);
-		ASSERT_EQ(1, write(go[1], "", 1));
+		ASSERT_EQ(1, write(start_pipe[1], "", 1));
 		loop(rng_below(&rng, 200000));
 		ASSERT_EQ(0, enable ? event_enable(fd) : event_disable(fd));
 		after = __atomic_load_n(loops, __ATOMIC_RELAXED);

@@ -528,7 +528,7 @@ static void create_processes(int end)
 /* Events move while tasks inherit them. */
 TEST_F_TIMEOUT(reassign, event_that_is_inherited_meanwhile_moves_too, 600)
 {
-	int round, counting, sampled, go, end[2], status;
+	int round, counting, sampled, start_pipe, end[2], status;
 	__s64 count[2];
 	pid_t pid;
 
@@ -538,14 +538,14 @@ TEST_F_TIMEOUT(reassign, event_that_is_inherited_meanwhile_moves_too, 600)
 	for (round = 0; round < ROUNDS; round++) {
 		const bool moves = round & 1;
 
-		pid = fork_waiting(&go);
+		pid = fork_waiting(&start_pipe);
 		ASSERT_LE(0, pid);
 		if (!pid)
 			create_processes(end[0]);
 		ASSERT_EQ(0, wait_until_asleep(pid));
 		occupy_low_counters(_metadata, self, pid, &counting, &sampled);
-		ASSERT_EQ(1, write(go, "", 1));
-		close(go);
+		ASSERT_EQ(1, write(start_pipe, "", 1));
+		close(start_pipe);
 		if (moves) {
 			usleep(rng_below(&self->rng, 20000));
 			make_room(_metadata, self, pid);

@@ -207,13 +207,13 @@ TEST_F(event, name_of_an_executed_program_is_recorded)
 	struct sampler *s = &self->sampler;
 	const struct task_record *r;
 	struct sample end;
-	int go, status;
+	int start_pipe, status;
 	pid_t pid;
 
 	attr.comm = 1;
 	attr.task = 1;
 	attr.enable_on_exec = 1;
-	pid = fork_waiting(&go);
+	pid = fork_waiting(&start_pipe);
 	ASSERT_LE(0, pid);
 	if (!pid) {
 		prctl(PR_SET_NAME, "unseen");
@@ -221,8 +221,8 @@ TEST_F(event, name_of_an_executed_program_is_recorded)
 		_exit(127);
 	}
 	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, pid, -1, ORDER));
-	ASSERT_EQ(1, write(go, "", 1));
-	close(go);
+	ASSERT_EQ(1, write(start_pipe, "", 1));
+	close(start_pipe);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_EQ(0, status);
 	expect_name(_metadata, s, pid, "pmctl_loop", PERF_RECORD_MISC_COMM_EXEC);

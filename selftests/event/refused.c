@@ -121,28 +121,28 @@ TEST_F(refused, event_that_is_opened_enabled_there_fails)
 TEST_F(refused, event_that_exec_enables_there_fails)
 {
 	struct perf_event_attr attr = event_instructions();
-	int go[2], status;
+	int start_pipe[2], status;
 	pid_t child;
 	char c;
 
-	ASSERT_EQ(0, pipe2(go, O_CLOEXEC));
+	ASSERT_EQ(0, pipe2(start_pipe, O_CLOEXEC));
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
 	child = fork();
 	ASSERT_LE(0, child);
 	if (!child) {
-		if (read(go[0], &c, 1) == 1)
+		if (read(start_pipe[0], &c, 1) == 1)
 			execlp("pmctl_loop", "pmctl_loop", "1", NULL);
 		_exit(127);
 	}
 	attr.enable_on_exec = 1;
 	self->fd = event_maker_perfmon.open(&attr, child, ANY_CPU, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, self->fd);
-	ASSERT_EQ(1, write(go[1], "", 1));
+	ASSERT_EQ(1, write(start_pipe[1], "", 1));
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	ASSERT_EQ(0, status);
 	EXPECT_EQ(-EIO, event_count(self->fd));
-	close(go[0]);
-	close(go[1]);
+	close(start_pipe[0]);
+	close(start_pipe[1]);
 }
 
 TEST_F(refused, group_whose_leader_is_disabled_misses_nothing)

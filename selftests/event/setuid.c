@@ -179,7 +179,7 @@ TEST(failed_exec_of_a_setuid_program_shows_nothing)
 	bool has_executed = false;
 	struct sampler s;
 	struct sample sample;
-	int go, status;
+	int start_pipe, status;
 	pid_t pid;
 
 	SKIP_WITHOUT_PMU();
@@ -191,13 +191,13 @@ TEST(failed_exec_of_a_setuid_program_shows_nothing)
 	attr.exclude_kernel = 0;
 	attr.comm = 1;
 	attr.enable_on_exec = 1;
-	pid = fork_waiting(&go);
+	pid = fork_waiting(&start_pipe);
 	ASSERT_LE(0, pid);
 	if (!pid)
 		fail_to_run_program();
 	ASSERT_EQ(0, sampler_open(&s, &event_maker_perfmon, &attr, pid, -1, 8));
-	ASSERT_EQ(1, write(go, "", 1));
-	close(go);
+	ASSERT_EQ(1, write(start_pipe, "", 1));
+	close(start_pipe);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_TRUE(WIFSIGNALED(status)) {
 		TH_LOG("status %x", status);

@@ -336,14 +336,14 @@ TEST_F(event, signals_come_from_several_cpus)
 	const struct rlimit pending = { 10000, 10000 };
 	const unsigned long period = 20011;
 	struct perf_event_attr attr = event_every(period);
-	int go, status, samples;
+	int start_pipe, status, samples;
 	unsigned long periods;
 	pid_t pid;
 
 	/* All signals are there at the same time if this process does not run meanwhile. */
 	ASSERT_EQ(0, setrlimit(RLIMIT_SIGPENDING, &pending));
 	attr.inherit = 1;
-	pid = fork_waiting(&go);
+	pid = fork_waiting(&start_pipe);
 	ASSERT_LE(0, pid);
 	if (!pid)
 		_exit(loop_twice(1000 * period));
@@ -351,8 +351,8 @@ TEST_F(event, signals_come_from_several_cpus)
 	ASSERT_LE(0, self->sampler.fd);
 	send_signals(_metadata, self->sampler.fd, SIGRTMIN);
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
-	ASSERT_EQ(1, write(go, "", 1));
-	close(go);
+	ASSERT_EQ(1, write(start_pipe, "", 1));
+	close(start_pipe);
 	while (waitpid(pid, &status, 0) != pid)
 		ASSERT_EQ(EINTR, errno);
 	EXPECT_EQ(0, status);

@@ -85,11 +85,11 @@ static struct fuzzer *fuzzers;
 
 /* --- Steps --------------------------------------------------------------- */
 
-static void note_wrong(struct fuzzer *f, const char *what, unsigned int cmd, int err)
+static void note_wrong(struct fuzzer *f, const char *call_name, unsigned int cmd, int err)
 {
 	if (!*f->wrong)
 		snprintf(f->wrong, sizeof(f->wrong), "call %llu: %s 0x%08x: %s",
-			 f->calls, what, cmd, strerror(err));
+			 f->calls, call_name, cmd, strerror(err));
 }
 
 /*

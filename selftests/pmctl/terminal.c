@@ -27,7 +27,7 @@
 #include <utmp.h>
 
 static char written[16 << 20];
-static size_t length, typed_at;
+static size_t written_length, typed_at;
 static int master, ended;
 
 /* Reads the output of the next ms milliseconds. Returns 1 if there was any, else 0. */
@@ -36,18 +36,18 @@ static int read_more(int ms)
 	struct pollfd poll_fd = { .fd = master, .events = POLLIN };
 	ssize_t n;
 
-	if (ended || length == sizeof(written)) {
+	if (ended || written_length == sizeof(written)) {
 		poll(NULL, 0, ms);
 		return 0;
 	}
 	if (poll(&poll_fd, 1, ms) != 1)
 		return 0;
-	n = read(master, written + length, sizeof(written) - length);
+	n = read(master, written + written_length, sizeof(written) - written_length);
 	if (n <= 0) {
 		ended = 1;
 		return 0;
 	}
-	length += n;
+	written_length += n;
 	return 1;
 }
 
@@ -72,10 +72,10 @@ static int wait_for(const char *text)
 {
 	long end = end_ms();
 
-	while (!memmem(written + typed_at, length - typed_at, text, strlen(text))) {
+	while (!memmem(written + typed_at, written_length - typed_at, text, strlen(text))) {
 		if (!read_more(100) && (ended || now_ms() > end)) {
-			fprintf(stderr, "pmctl_terminal: no '%s' in:\n%.*s\n", text, (int)(length - typed_at),
-				written + typed_at);
+			fprintf(stderr, "pmctl_terminal: no '%s' in:\n%.*s\n", text,
+				(int)(written_length - typed_at), written + typed_at);
 			return 0;
 		}
 	}
@@ -88,7 +88,7 @@ static int save_written(const char *path)
 
 	if (!file)
 		return 0;
-	fwrite(written, 1, length, file);
+	fwrite(written, 1, written_length, file);
 	return !fclose(file);
 }
 
@@ -106,7 +106,7 @@ static int run_step(const char *option, const char *argument)
 			read_more(100);
 		return 1;
 	case 'k':
-		typed_at = length;
+		typed_at = written_length;
 		return write(master, argument, strlen(argument)) == (ssize_t)strlen(argument);
 	case 'o':
 		return save_written(argument);

@@ -13,7 +13,7 @@
 #include "trace_fixture.h"
 
 #define PAGES	1024
-#define N	500000UL
+#define LOOPS	500000UL
 
 
 FIXTURE(timebase)
@@ -97,12 +97,12 @@ TEST_F(timebase, following_events_count_between_ticks)
 {
 	struct perfmon_config config = instructions(self->following_count,
 						    variant->rate);
-	__u64 total = TRACE_LOOP_INSNS(N), ticks = total / variant->rate;
+	__u64 total = TRACE_LOOP_INSNS(LOOPS), ticks = total / variant->rate;
 	struct trace_sums sums;
 	int i;
 
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
-	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_EQ(0, trace_loop(&self->trace, LOOPS));
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
 	EXPECT_EQ(total, sums.event[0].total);
@@ -122,7 +122,7 @@ TEST_F(timebase, following_events_count_between_ticks)
 TEST_F(timebase, event_with_a_rate_ticks_beside_following_events)
 {
 	struct perfmon_config config = instructions(2, variant->rate);
-	__u64 total = TRACE_LOOP_INSNS(N);
+	__u64 total = TRACE_LOOP_INSNS(LOOPS);
 	struct trace_sums sums;
 	int i;
 
@@ -130,7 +130,7 @@ TEST_F(timebase, event_with_a_rate_ticks_beside_following_events)
 	config.rate[2] = 1013;
 	config.flags[2] = FLAG_USER | FLAG_PC;
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
-	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_EQ(0, trace_loop(&self->trace, LOOPS));
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	for (i = 0; i < 3; i++)
 		EXPECT_EQ(total, sums.event[i].total);
@@ -143,12 +143,12 @@ TEST_F(timebase, event_with_a_rate_ticks_beside_following_events)
 TEST_F(timebase, timebase_does_not_follow_itself)
 {
 	struct perfmon_config config = instructions(1, variant->rate);
-	__u64 total = TRACE_LOOP_INSNS(N);
+	__u64 total = TRACE_LOOP_INSNS(LOOPS);
 	struct trace_sums sums;
 
 	config.flags[0] |= FLAG_TIMEBASE0;
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
-	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_EQ(0, trace_loop(&self->trace, LOOPS));
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	EXPECT_EQ(total, sums.event[0].total);
 	EXPECT_EQ(total / variant->rate, sums.event[0].ticks);
@@ -174,17 +174,17 @@ TEST_F(timebase, following_events_count_other_events_and_modes)
 			FLAG_USER | FLAG_OS | FLAG_TIMEBASE0,
 		},
 	};
-	__u64 total = TRACE_LOOP_INSNS(N), kernel, both;
+	__u64 total = TRACE_LOOP_INSNS(LOOPS), kernel, both;
 	struct trace_sums sums;
 
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
-	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_EQ(0, trace_loop(&self->trace, LOOPS));
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	EXPECT_EQ(total, sums.event[0].total);
 	EXPECT_EQ(total / variant->rate, sums.event[0].ticks);
 
 	/* The loop's branches, and the system call. */
-	EXPECT_EQ(N + 1, sums.event[1].total);
+	EXPECT_EQ(LOOPS + 1, sums.event[1].total);
 	kernel = sums.event[2].total;
 	both = sums.event[3].total;
 	EXPECT_LT(0ULL, kernel);

@@ -58,7 +58,7 @@ struct tree_task {
 static struct {
 	struct tree_task task[MAX_TASKS];
 	int count;
-	cpu_set_t set[CPU_SETSIZE];
+	cpu_set_t only_cpu[CPU_SETSIZE];
 	int victims[2];		/* pipe: ids of tasks to be killed */
 	char stack[MAX_TASKS][STACK] __attribute__((aligned(16)));
 } tree;
@@ -175,7 +175,7 @@ static void run_task(struct tree_task *t)
 		exec_loop(t);
 	if (t->cpu >= 0)
 		raw_syscall(SYS_sched_setaffinity, 0, sizeof(cpu_set_t),
-		     (long)&tree.set[t->cpu], 0);
+		     (long)&tree.only_cpu[t->cpu], 0);
 	enter_cgroup(t->first_cgroup);
 	loop(t->loops[0]);
 	enter_cgroup(t->next_cgroup);
@@ -201,7 +201,7 @@ __u64 tree_make(struct rng *r, const cpu_set_t *cpus)
 	int i, cpu;
 
 	for_each_cpu_in(cpu, cpus)
-		CPU_SET(cpu, &tree.set[cpu]);
+		CPU_SET(cpu, &tree.only_cpu[cpu]);
 	tree.count = 1 + rng_below(r, MAX_TASKS);
 	for (i = 0; i < tree.count; i++) {
 		t = &tree.task[i];
@@ -272,14 +272,15 @@ static void kill_victims(int from)
 __s64 tree_run_and_count(const struct event_maker *maker, bool shortest_loops)
 {
 	struct perf_event_attr attr = event_instructions();
-	int go[2], fd, i;
+	int start_pipe[2], fd, i;
 	struct tree_task *t;
 	__s64 value;
 	pid_t pid;
 	char byte;
 
 	attr.inherit = 1;
-	if (prctl(PR_SET_CHILD_SUBREAPER, 1) || pipe2(tree.victims, O_CLOEXEC) || pipe2(go, O_CLOEXEC))
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) || pipe2(tree.victims, O_CLOEXEC) ||
+	    pipe2(start_pipe, O_CLOEXEC))
 		return -errno;
 	for (i = 0; i < tree.count; i++) {
 		t = &tree.task[i];
@@ -293,24 +294,24 @@ __s64 tree_run_and_count(const struct event_maker *maker, bool shortest_loops)
 	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		setpgid(0, 0);
-		raw_syscall(SYS_read, go[0], (long)&byte, 1, 0);
+		raw_syscall(SYS_read, start_pipe[0], (long)&byte, 1, 0);
 		run_task(&tree.task[0]);
 	}
 	close(tree.victims[1]);
-	close(go[0]);
+	close(start_pipe[0]);
 	fd = wait_until_asleep(pid);
 	if (!fd)
 		fd = maker->open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	value = fd;
 	if (fd >= 0)
 		value = event_enable(fd);
-	if (!value && write(go[1], "", 1) == 1)
+	if (!value && write(start_pipe[1], "", 1) == 1)
 		kill_victims(tree.victims[0]);
-	close(go[1]);
+	close(start_pipe[1]);
 	close(tree.victims[0]);
 	/*
-	 * Waits for the first task, and for orphans, whose reaper this process is. It may have
-	 * other children, which are in another group.
+	 * Waits for the first task, and for orphans, whose reaper this process is. Other children
+	 * of this process are in another process group.
 	 */
 	while (waitpid(-pid, NULL, 0) > 0)
 		;

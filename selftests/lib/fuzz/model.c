@@ -157,19 +157,19 @@ static const struct command_rule {
 	{ PMIORESET, NULL, no_such_counter, not_set_up,
 	  NULL, NULL, NULL, reset_counter, NULL },
 	{ PMIOREAD, NULL, no_such_counter, not_set_up,
-	  NULL, NULL, NULL, NULL, answer_value },
+	  NULL, NULL, NULL, NULL, check_value },
 	{ PMIOREADCPU, cpu_data_reserved, no_such_counter, not_set_up,
-	  cpu_values, NULL, NULL, NULL, answer_values },
+	  cpu_values, NULL, NULL, NULL, check_values },
 	{ PMIOGET, NULL, no_such_counter, not_set_up,
-	  NULL, NULL, NULL, NULL, answer_select_32 },
+	  NULL, NULL, NULL, NULL, check_select_32 },
 	{ PMIOGET2, pmc2_reserved, no_such_counter, not_set_up,
-	  NULL, NULL, NULL, NULL, answer_select_64 },
+	  NULL, NULL, NULL, NULL, check_select_64 },
 	{ PMIOTSTAMP, NULL, NULL, NULL,
-	  NULL, NULL, NULL, NULL, answer_tstamp },
+	  NULL, NULL, NULL, NULL, check_timestamp },
 	{ IOCTL_PERFMON_GET_PROPERTIES, NULL, NULL, NULL,
-	  NULL, NULL, NULL, NULL, answer_properties },
+	  NULL, NULL, NULL, NULL, check_properties },
 	{ PERFMON_GET_INFO, NULL, NULL, NULL,
-	  NULL, NULL, NULL, NULL, answer_info },
+	  NULL, NULL, NULL, NULL, check_info },
 	{ PERFMON_DEFINE_EVENT, definition_reserved, no_model_event, NULL,
 	  definition_value, definition_merges, NULL, define_event, NULL },
 	{ IOCTL_PERFMON_ALLOC_TRACE, NULL, NULL, NULL,
@@ -177,11 +177,11 @@ static const struct command_rule {
 	{ IOCTL_PERFMON_FREE_TRACE, NULL, NULL, NULL,
 	  NULL, NULL, NULL, NULL, NULL },
 	{ IOCTL_PERFMON_GET_ALLOC, NULL, NULL, NULL,
-	  NULL, NULL, NULL, NULL, answer_allocated },
+	  NULL, NULL, NULL, NULL, check_allocation },
 	{ IOCTL_PERFMON_STAGE_CONFIG, NULL, NULL, NULL,
 	  config_value, NULL, NULL, stage_config, NULL },
 	{ IOCTL_PERFMON_GET_CONFIG, NULL, NULL, NULL,
-	  NULL, NULL, NULL, NULL, answer_staged },
+	  NULL, NULL, NULL, NULL, check_staged_config },
 	{ IOCTL_PERFMON_GET_BUFFER_HANDLE, NULL, no_such_buffer, NULL,
 	  NULL, NULL, NULL, NULL, NULL },
 	{ IOCTL_PERFMON_START, NULL, NULL, NULL,
@@ -199,7 +199,7 @@ static const struct command_rule *rule_of(unsigned int cmd)
 	return rule;
 }
 
-/* Returns NULL if this machine has no such command. */
+/* Returns the command with the number @cmd; NULL if this machine has no such command. */
 static const struct command *command_of(const struct model *m, unsigned int cmd)
 {
 	return cmd == PMIOTSTAMP && !m->machine->tsc_freq_known ? NULL :

@@ -15,16 +15,16 @@ static const char *is_between(struct model_counter *c, __s64 value)
 	return "";
 }
 
-const char *answer_value(struct model *m, const struct call *c,
-				const union argument *a)
+const char *check_value(struct model *m, const struct call *c,
+			const union argument *a)
 {
 	if (a->num != c->arg.num || a->data.reserved)
 		return "the number or the reserved member";
 	return is_between(model_counter(m, a->num), a->data.pmcd_value);
 }
 
-const char *answer_values(struct model *m, const struct call *c,
-				 const union argument *a)
+const char *check_values(struct model *m, const struct call *c,
+			 const union argument *a)
 {
 	const struct pmc_cpu_data *d = &a->cpu_data;
 	const __u32 existing_cpus = m->machine->info.nr_cpu_ids - d->pmcc_first_cpu;
@@ -59,16 +59,16 @@ static __u64 select_now(struct model *m, int num)
 	return c->select | (c->running ? SELECT_EN : 0);
 }
 
-const char *answer_select_32(struct model *m, const struct call *c,
-				    const union argument *a)
+const char *check_select_32(struct model *m, const struct call *c,
+			    const union argument *a)
 {
 	return a->num == c->arg.num &&
 	       a->pmc.pmc_val == (__u32)select_now(m, a->num) ? "" :
 								"the select";
 }
 
-const char *answer_select_64(struct model *m, const struct call *c,
-				    const union argument *a)
+const char *check_select_64(struct model *m, const struct call *c,
+			    const union argument *a)
 {
 	const struct pmc2 want = {
 		.pmc2_num = c->arg.num,
@@ -78,36 +78,36 @@ const char *answer_select_64(struct model *m, const struct call *c,
 	return memcmp(&a->pmc2, &want, sizeof(want)) ? "the select" : "";
 }
 
-const char *answer_tstamp(struct model *, const struct call *,
-				 const union argument *a)
+const char *check_timestamp(struct model *, const struct call *,
+			    const union argument *a)
 {
 	return a->tstamp.pmct_rate > 0 && !a->tstamp.reserved &&
 	       a->tstamp.pmct_value > 0 ? "" : "the time";
 }
 
-const char *answer_properties(struct model *m, const struct call *,
-				     const union argument *a)
+const char *check_properties(struct model *m, const struct call *,
+			     const union argument *a)
 {
 	return memcmp(&a->properties, &m->machine->properties,
 		      sizeof(a->properties)) ? "the properties" : "";
 }
 
-const char *answer_info(struct model *m, const struct call *,
-			       const union argument *a)
+const char *check_info(struct model *m, const struct call *,
+		       const union argument *a)
 {
 	return memcmp(&a->info, &m->machine->info, sizeof(a->info)) ?
 		"the information" : "";
 }
 
-const char *answer_allocated(struct model *m, const struct call *,
-				    const union argument *a)
+const char *check_allocation(struct model *m, const struct call *,
+			     const union argument *a)
 {
 	return memcmp(&a->alloc, &m->alloc, sizeof(a->alloc)) ?
 		"what was allocated" : "";
 }
 
-const char *answer_staged(struct model *m, const struct call *,
-				 const union argument *a)
+const char *check_staged_config(struct model *m, const struct call *,
+				const union argument *a)
 {
 	return memcmp(&a->config, &m->config, sizeof(a->config)) ?
 		"the config" : "";

@@ -23,7 +23,7 @@ static inline bool model_is_fixed(int num)
 	return num >= PMC_FIXED(0);
 }
 
-/* Returns NULL if there is no such counter. */
+/* Returns counter @num; NULL if there is no such counter. */
 struct model_counter *model_counter(struct model *m, int num);
 
 /* Returns the event select in the argument of PMIOSETUP or PMIOSETUP2. */
@@ -31,7 +31,7 @@ __u64 model_select_of(const struct call *c);
 
 /* --- model_checks.c ------------------------------------------------------ */
 
-/* Returns true if this check refuses the call. */
+/* Returns true if the call is refused by this check, whose name is the reason. */
 typedef bool check_fn(struct model *m, const struct call *c);
 
 check_fn setup_reserved, pmc2_reserved, setup2_reserved, cpu_data_reserved;
@@ -58,8 +58,8 @@ struct model_counter *model_counter_for(struct model *m, int i, int *next);
 typedef const char *answer_check_fn(struct model *m, const struct call *c,
 				    const union argument *a);
 
-answer_check_fn answer_value, answer_values, answer_select_32, answer_select_64;
-answer_check_fn answer_tstamp, answer_properties, answer_info, answer_allocated;
-answer_check_fn answer_staged;
+answer_check_fn check_value, check_values, check_select_32, check_select_64;
+answer_check_fn check_timestamp, check_properties, check_info, check_allocation;
+answer_check_fn check_staged_config;
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "child.h"
 
-pid_t fork_waiting(int *go)
+pid_t fork_waiting(int *start_pipe)
 {
 	int ends[2];
 	char byte;
@@ -16,7 +16,7 @@ pid_t fork_waiting(int *go)
 	if (pid < 0)
 		return -errno;
 	close(ends[pid ? 0 : 1]);
-	*go = ends[1];
+	*start_pipe = ends[1];
 	if (!pid && read(ends[0], &byte, 1) != 1)
 		_exit(1);
 	return pid;

@@ -8,9 +8,9 @@
 #include <sys/types.h>
 
 /*
- * Forks a child that waits until the parent writes a byte to @go. The parent closes @go.
- * Returns as fork(2), or a negative errno.
+ * Forks a child that waits until the parent writes a byte to @start_pipe. The parent closes
+ * @start_pipe. Returns as fork(2), or a negative errno.
  */
-pid_t fork_waiting(int *go);
+pid_t fork_waiting(int *start_pipe);
 
 #endif

@@ -23,18 +23,21 @@ int workers_start(struct workers *w, const cpu_set_t *cpus, unsigned long n)
 	int pipes[2], cpu;
 	pid_t pid;
 
-	*w = (struct workers) { .go = -1, .wait = -1 };
+	*w = (struct workers) { .start_pipe = -1, .wait = -1 };
 	if (pipe(pipes))
 		return -errno;
 	w->wait = pipes[0];
-	w->go = pipes[1];
+	w->start_pipe = pipes[1];
 	for_each_cpu_in(cpu, cpus) {
 		pid = fork();
 		if (pid < 0)
 			return -errno;
 		if (!pid) {
-			/* Without a writer the child ends instead of waiting. */
-			close(w->go);
+			/*
+			 * When no process has the write end open any more, the child ends instead
+			 * of waiting.
+			 */
+			close(w->start_pipe);
 			work(cpu, n, w->wait);
 		}
 		w->count++;
@@ -47,7 +50,7 @@ int workers_release(struct workers *w)
 	int i;
 
 	for (i = 0; i < w->count; i++) {
-		if (write(w->go, "", 1) != 1)
+		if (write(w->start_pipe, "", 1) != 1)
 			return -EIO;
 	}
 	return 0;
@@ -73,7 +76,7 @@ int workers_run(struct workers *w)
 
 void workers_end(struct workers *w)
 {
-	close(w->go);
+	close(w->start_pipe);
 	close(w->wait);
 	workers_wait(w);
 }

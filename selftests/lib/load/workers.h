@@ -9,7 +9,7 @@
 
 struct workers {
 	int count;
-	int go;		/* write end of a pipe: each byte starts one process */
+	int start_pipe;	/* write end of a pipe: each byte starts one process */
 	int wait;	/* read end of that pipe */
 };
 
