@@ -5,8 +5,8 @@
  * it. Events of Linux's perf count on one kind only, and have the same counts there.
  *
  * On the virtual PMU event 0xd0 with unit mask 0x81 is instructions on big cores and branches on
- * small ones. Misses of the instruction cache are branches on both kinds, by an event select that
- * is cycles on the other kind.
+ * small ones. Misses of the instruction cache are branches on both kinds of cores. Each kind has an
+ * event select of its own for them, which is cycles on the other kind.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * CPUs that go offline and come online beside a real-time program that never sleeps: on another
- * CPU, where it leaves nothing to others, and on the CPU itself, where it leaves as much as the
- * kernel needs to take the CPU offline. The module must not make hotplug wait for the program.
+ * CPUs that go offline and come online beside a real-time program that never sleeps. The module
+ * must not make hotplug wait for the program. The program runs
+ * - on another CPU, where it leaves nothing to others;
+ * - on the CPU itself, where it leaves as much as the kernel needs to take the CPU offline.
  *
  * Needs three CPUs.
  */

@@ -41,9 +41,9 @@ void leak_check_undisturb(const struct leak_check *l);
 
 /*
  * Return "", or a description of the leak. leak_check_registers() also unpins the calling thread.
- * leak_check_memory() waits up to a minute until no buffer of the module is left, and until memory
- * is free as at leak_check_begin(), except for 32 MB, 1 MB of them in slabs, which other programs
- * may have taken.
+ * leak_check_memory() waits up to a minute, until no buffer of the module is left, and until as
+ * much memory is free as at leak_check_begin(). It allows for 32 MB that other programs may have
+ * taken, up to 1 MB of them in slabs.
  */
 const char *leak_check_registers(const struct leak_check *l);
 const char *leak_check_memory(const struct leak_check *l);

@@ -18,7 +18,7 @@ struct event_maker {
 	/* Calls perf_event_open(2) or its equivalent. Returns a descriptor or a negative errno. */
 	int (*open)(struct perf_event_attr *attr, pid_t pid, int cpu, int group_fd,
 		    unsigned long flags);
-	/* Events that do not fit take turns on the counters. Otherwise open() is EBUSY. */
+	/* Events that do not fit take turns on the counters. Otherwise open() fails with EBUSY. */
 	bool takes_turns;
 	/* The flag of open() that asks for turns; 0: none is needed. */
 	unsigned long turns_flag;
@@ -70,8 +70,8 @@ int event_open_of_cgroup(const struct event_maker *maker, struct perf_event_attr
 			 const char *path, int cpu);
 
 /*
- * Waits until the other maker has no open events, which exclude events of @maker. Calls
- * meanwhile(), if it is not NULL, before each wait. Returns false after a minute.
+ * Waits until no event of the other maker is open, since such an event excludes events of @maker.
+ * Calls meanwhile(), if it is not NULL, before each wait. Returns false after a minute.
  */
 bool event_wait_until_possible(const struct event_maker *maker, void (*meanwhile)(void));
 
@@ -98,7 +98,7 @@ __s64 event_count(int fd);
  */
 __s64 event_loop_count(int fd, unsigned long n);
 
-/* Does the same as event_loop_count() for an event that is and remains enabled. */
+/* Returns the same as event_loop_count(), for an event that is enabled, and stays so. */
 __s64 event_loop_count_running(int fd, unsigned long n);
 
 #endif

@@ -19,7 +19,7 @@ struct event_ring {
 	bool overwrites;
 };
 
-/* A record is shorter than 2^16 bytes. */
+/* A copy of a record. Records are shorter than 2^16 bytes. */
 struct event_record {
 	struct perf_event_header header;
 	__u64 words[8191];

@@ -134,7 +134,10 @@ static inline unsigned long check_places(struct __test_metadata *_metadata,
 	struct places p = { .period = period, .tid = tid };
 	__s64 count = expect_samples(_metadata, variant, s, period, check_place, &p);
 
-	/* A sample that is due at the first instruction after a switch is taken at the second. */
+	/*
+	 * A sample that is due at the first instruction after a switch is taken at the second
+	 * instruction.
+	 */
 	EXPECT_GE(2 + p.inside / 500, p.displaced) {
 		TH_LOG("period %llu: %lu of %lu", period, p.displaced, p.inside);
 	}
@@ -146,9 +149,9 @@ static inline unsigned long check_places(struct __test_metadata *_metadata,
 }
 
 /*
- * Expects that each period of an event with PERF_FORMAT_LOST has a sample (of @samples in all), or
- * is in the count of lost samples. None is lost unless samples were @throttled, as they may be on a
- * slow host.
+ * Expects that each period of an event with PERF_FORMAT_LOST has a sample, of which there are
+ * @samples, or is in the count of lost samples. Unless samples were @throttled, as they may be on a
+ * slow host, none may be lost.
  */
 static inline void expect_periods(struct __test_metadata *_metadata, struct sampler *s, __u64 period,
 				  unsigned long samples, unsigned long throttled)

@@ -72,7 +72,10 @@ static int take_answer(struct uring *r, struct uring_answer *answer)
 	return 0;
 }
 
-/* Makes @requests queued requests, and waits for a result. Returns 0 or a negative errno. */
+/*
+ * Submits the @requests requests in the queue, and waits for a result. Returns 0 or a negative
+ * errno.
+ */
 static int enter_and_wait(struct uring *r, unsigned int requests, int seconds)
 {
 	struct wide_timespec limit = { .seconds = seconds };

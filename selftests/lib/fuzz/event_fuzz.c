@@ -17,7 +17,7 @@
 #include "event_fuzz_parts.h"
 #include "loop.h"
 
-/* More than the instructions in user mode around a measured loop. */
+/* An upper bound of the instructions in user mode around a measured loop. */
 #define LOOP_OVERHEAD_INSNS	100000
 
 /* A descriptor that is not open. */

@@ -99,8 +99,8 @@ static struct mapping_piece *split_piece(struct event_fuzz *f, struct mapping_pi
 }
 
 /*
- * Marks a piece as unused. Called at once after its end, which allows other processes to open
- * events.
+ * Marks a piece as unused. Must be called as soon as the mapping has ended, because its end allows
+ * other processes to open events.
  */
 static void drop_piece(struct event_fuzz *f, struct mapping_piece *p)
 {

@@ -305,7 +305,10 @@ int model_open(struct event_model *m, int i, const struct model_open *o)
 
 bool model_may_be_busy(const struct model_open *o, unsigned int open_events, unsigned int exclusive)
 {
-	/* Each processor has two general counters at least, and one that can have level 3. */
+	/*
+	 * Each processor has at least two general counters, and one counter that can take samples
+	 * of level 3.
+	 */
 	const unsigned int counters = o->attr.fields.precise_ip == 3 ? 1 : 2;
 
 	return open_events >= counters || exclusive || (o->attr.fields.exclusive && open_events);

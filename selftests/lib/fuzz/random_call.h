@@ -20,9 +20,8 @@ struct call {
 };
 
 /*
- * Makes a call that is mostly valid, and often has one error: a value beyond a range, a bit,
- * an address, or the command itself. Depends on @rng and @machine alone, not on earlier
- * calls.
+ * Makes a call that is mostly valid, and often has one error: a value out of its range, a wrong
+ * bit, a bad address, or a wrong command. Depends on @rng and @machine alone, not on earlier calls.
  */
 void call_random(struct call *c, struct rng *rng, const struct machine *machine);
 

@@ -66,8 +66,8 @@ static inline int open_device(struct __test_metadata *_metadata, int flags)
 }
 
 /*
- * Loads the module again, so that it prints each message that it prints only once again. Returns
- * a descriptor of the kernel log that reads the lines from then on.
+ * Loads the module again, so that it can print each message that it prints once per load. Returns a
+ * descriptor of the kernel log, which reads the lines from then on.
  */
 static inline int load_fresh_module(struct __test_metadata *_metadata)
 {

@@ -76,8 +76,8 @@ int fault_disarm(void)
 	char number[16] = "";
 
 	/*
-	 * Reads the number of calls until the one that fails. If that is the next call, it is the
-	 * copy of this read: no fault was made before.
+	 * Reads the number of calls until the one that fails. If it is the next one, this read
+	 * fails itself, when it copies the number: no earlier call has failed.
 	 */
 	if (pread(fail_nth, number, sizeof(number) - 1, 0) < 0)
 		return errno == EFAULT ? 0 : -errno;
