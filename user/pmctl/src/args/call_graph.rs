@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use crate::recording::perfdata::UserStack;
 
-/// The source of the program's part of call chains.
+/// The method that finds callers in the program (`--call-graph`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallGraphMode {
     /// Frame pointers, which the driver follows when it takes a sample.
@@ -28,7 +28,7 @@ pub(crate) enum CallGraph {
     LastBranches(KernelCallers),
 }
 
-/// The part of the call chains that is recorded.
+/// The callers that call chains by frame pointers have: those in programs, in the kernel, or in both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Callers {
     All,
@@ -36,7 +36,7 @@ pub(crate) enum Callers {
     Kernel,
 }
 
-/// The treatment of callers in the kernel, beside those in the program.
+/// The choice to record callers in the kernel, too, or to leave them out of call chains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KernelCallers {
     Recorded,
@@ -69,9 +69,10 @@ fn parse_stack_size(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("a stack has from 8 to {} bytes", UserStack::MAX_SIZE))
 }
 
-/// Returns pmctl's arguments with `-g --call-graph=dwarf` in the place of `-g dwarf`; `None` if there is nothing to
-/// replace. `command` is the part that was parsed as the command: after `-g dwarf` it begins with the mode, and includes
-/// the options after it.
+/// Replaces `-g dwarf` in pmctl's arguments by `-g --call-graph=dwarf`; `None` if there is no such mode to replace.
+///
+/// `command` is the end of `words` that clap took for the command to run. clap takes the mode after `-g` for the name
+/// of a program, so `command` begins with the mode if there is one.
 pub(crate) fn with_mode_as_option(
     words: &[OsString],
     command: &[OsString],

@@ -80,7 +80,7 @@ impl Diff {
         SortWord::keys(&self.sort, &[Key::Dso, Key::Symbol])
     }
 
-    /// Returns the files, the first of which the others are compared with.
+    /// Returns the files. The first one is the baseline of the others.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let default_file = PathBuf::from(DEFAULT_FILE);
         match &self.files[..] {

@@ -52,7 +52,7 @@ pub(crate) struct Export {
 }
 
 impl Export {
-    /// Returns the file that is written.
+    /// Returns the path of the output.
     pub(crate) fn path(&self) -> &Path {
         let default_file = Path::new(self.to.default_file());
         self.output.as_deref().unwrap_or(default_file)

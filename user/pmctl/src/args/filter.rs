@@ -63,8 +63,7 @@ impl Choice {
     }
 }
 
-/// Parses two times in seconds, separated by a comma. Without a comma, it is the first one. The error is a message for the
-/// user.
+/// Parses two times in seconds, separated by a comma. A single time is the start. The error is a message for the user.
 fn parse_span(text: &str) -> Result<TimeSpan, String> {
     let (start, stop) = text.split_once(',').unwrap_or((text, ""));
     let number = |text: &str, otherwise| match text {

@@ -369,7 +369,7 @@ impl TraceOptions {
     }
 }
 
-/// Fails if a part of the call chains is asked for without -g.
+/// Fails if --user-callchains or --kernel-callchains is given without -g.
 fn refuse_callers_without_chains(args: &Record) -> Result<(), Usage> {
     let selects_callers = args.user_callchains || args.kernel_callchains;
     refuse(&[(
@@ -378,7 +378,7 @@ fn refuse_callers_without_chains(args: &Record) -> Result<(), Usage> {
     )])
 }
 
-/// Fails with the first of these messages whose condition is true.
+/// Fails with the first message whose condition is true.
 fn refuse(reasons: &[(bool, &str)]) -> Result<(), Usage> {
     match reasons.iter().find(|(applies, _)| *applies) {
         Some((_, reason)) => Err(Usage((*reason).to_owned())),

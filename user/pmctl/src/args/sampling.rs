@@ -234,7 +234,7 @@ impl Record {
     /// Returns the call chains that are asked for.
     ///
     /// # Errors
-    /// Only callers in the kernel are asked for, with a mode that is for callers in programs.
+    /// --kernel-callchains is given with a mode that finds only callers in programs.
     pub(super) fn call_graph(&self) -> Result<Option<CallGraph>, Usage> {
         let Some(mode) = self.call_graph_mode() else {
             return Ok(None);
@@ -310,7 +310,7 @@ pub(crate) enum Frequency {
     Max,
 }
 
-/// The condition on which a new file begins.
+/// The condition for beginning a new file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SwitchOutput {
     Signal,
@@ -351,7 +351,7 @@ const PAGE_SIZE: u64 = 4 << 10;
 /// The largest number of pages of a ring.
 const MAX_RING_PAGES: u32 = 1 << 16;
 
-/// Parses a number above 0 with one of these units after it.
+/// Parses a number above 0, followed by one of `units`.
 fn parse_with_unit(text: &str, units: &[UnitLetter]) -> Option<u64> {
     units.iter().find_map(|(unit, factor)| {
         let number: u64 = text.strip_suffix(*unit)?.parse().ok()?;
@@ -364,7 +364,8 @@ fn parse_size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "it takes a size such as 100M (B, K, M, G)".to_owned())
 }
 
-/// Parses the size of a ring, as a number of pages or as a size, into pages. The error is a message for the user.
+/// Parses the size of a ring into pages. The text is a number of pages, or a size with a unit. The error is a message
+/// for the user.
 fn parse_pages(text: &str) -> Result<u32, String> {
     let pages_of_size = || {
         parse_with_unit(text, &SIZE_UNITS)?

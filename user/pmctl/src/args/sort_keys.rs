@@ -37,7 +37,7 @@ pub(crate) enum Key {
     DsoDaddr,
 }
 
-/// Data of samples that a key shows, which only some recordings have.
+/// A part of samples that only some recordings have, and that a key shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyNeed {
     Cgroup,
@@ -52,7 +52,7 @@ impl Key {
         !matches!(self.need(), None | Some(KeyNeed::Cgroup))
     }
 
-    /// Returns the data that the key shows, unless all recordings have it.
+    /// Returns the part of samples that the key shows; `None` if all recordings have it.
     pub(crate) const fn need(self) -> Option<KeyNeed> {
         match self {
             Self::Comm

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 
 use clap::{Arg, Command};
 
-/// Options that need another option, by their long names: the option, and the needed one.
+/// Pairs of options by their long names: the first one needs the second one.
 const REQUIRED_OPTIONS: [(&str, &str); 8] = [
     ("append", "output"),
     ("count", "timebase"),
@@ -22,7 +22,7 @@ const REQUIRED_OPTIONS: [(&str, &str); 8] = [
 pub(super) struct TypedCommandLine<'a> {
     /// The words before any `--`: the subcommand and its arguments.
     words: Vec<&'a str>,
-    /// The definition of the command, if there is one of this name.
+    /// clap's definition of the subcommand; `None` for an unknown name.
     definition: Option<&'a Command>,
 }
 
@@ -53,8 +53,8 @@ impl<'a> TypedCommandLine<'a> {
         }
     }
 
-    /// Returns the name of an option as it was typed, where clap shows `--long <VALUE>`. Returns the name of an argument
-    /// without brackets.
+    /// Returns the name for messages of what clap calls `clap_name`: for an option such as `--long <VALUE>`, the name
+    /// that the user typed; for an argument such as `[WORD]...`, the word without brackets.
     pub(super) fn name(&self, clap_name: &str) -> String {
         let Some(long) = long_name(clap_name) else {
             return unbracketed(clap_name).to_owned();
@@ -65,8 +65,8 @@ impl<'a> TypedCommandLine<'a> {
         }
     }
 
-    /// Returns an option that was typed, and the option that it needs and that was not typed. `missing` are the options that
-    /// clap reports as missing.
+    /// Returns an option that was typed, and the option that it needs, which is one of `missing`: the options that clap
+    /// reports as missing.
     pub(super) fn option_and_missing_one(&self, missing: &[&str]) -> Option<(String, String)> {
         let typed_with_missing = |(option, needed): &(&'static str, &'static str)| {
             let is_needed = |reported: &&&str| long_name(reported) == Some(*needed);
@@ -86,7 +86,8 @@ impl<'a> TypedCommandLine<'a> {
         Some((format!("--{option}"), needed.trim_end().to_owned()))
     }
 
-    /// Returns the values that an option takes; empty if they are not limited, and for other arguments.
+    /// Returns the words that an option takes as its value; empty if it takes any text, and for arguments that are not
+    /// options.
     pub(super) fn values(&self, clap_name: &str) -> Vec<String> {
         let Some((definition, long)) = self.definition.zip(long_name(clap_name)) else {
             return Vec::new();
@@ -119,14 +120,14 @@ impl<'a> TypedCommandLine<'a> {
     }
 }
 
-/// Returns the long name of an option, which clap shows with the placeholder of its value.
+/// Returns the `long` of clap's `--long <VALUE>`; `None` if `clap_name` is not an option.
 fn long_name(clap_name: &str) -> Option<&str> {
     let long = clap_name.strip_prefix("--")?;
     let end = long.find([' ', '=', '[']).unwrap_or(long.len());
     Some(&long[..end])
 }
 
-/// Returns the placeholder of an argument, which clap shows as `<WORD>...` or `[WORD]...`.
+/// Returns the `WORD` of clap's `<WORD>...` or `[WORD]...`.
 pub(super) fn unbracketed(word: &str) -> &str {
     if word.starts_with('-') {
         return word;

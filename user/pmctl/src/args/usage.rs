@@ -109,7 +109,7 @@ fn missing_arguments_message(names: &[&str], typed: &TypedCommandLine<'_>) -> St
     )
 }
 
-/// Commands with a limited number of arguments, and what they take.
+/// Commands with a limited number of arguments, each with a sentence about its arguments.
 const ARGUMENT_LIMITS: [(&str, &str); 2] = [
     (
         "diff",

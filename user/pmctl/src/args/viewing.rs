@@ -119,7 +119,8 @@ impl Fields {
         Field::Brstack,
     ];
 
-    /// Parses fields that replace the default ones, or that are added to them or left out, such as `+srcline,-cpu`.
+    /// Parses the value of -F: the fields that replace the default ones, or changes to the default ones, such as
+    /// `+srcline,-cpu`.
     fn parse(text: &str) -> Result<Self, String> {
         let (mut fields, mut named) = (Vec::new(), Vec::new());
         let changes_defaults = text.starts_with(['+', '-']);
@@ -340,7 +341,7 @@ impl Report {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Graph {
     pub(crate) order: Order,
-    /// Functions with a smaller part of all events, in percent, are not shown.
+    /// The smallest share of all events, in percent, with which a function is shown.
     pub(crate) min_percent: f64,
 }
 
@@ -406,7 +407,7 @@ pub(crate) struct Flamegraph {
     pub(crate) event: Option<String>,
 }
 
-/// Parses a percentage. `nan` is refused, since no share is at least as large.
+/// Parses a percentage. `nan` is refused: no share would be at least that large, so that no row would be shown.
 fn parse_percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(percent) if !percent.is_nan() => Ok(percent),

@@ -94,7 +94,7 @@ pub(crate) struct Vm {
     pub(crate) words: Vec<OsString>,
 }
 
-/// A vendor whose PMU the machine can have.
+/// A vendor of processors. The virtual machine emulates a processor and a PMU of this vendor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum VmCpu {
     Intel,

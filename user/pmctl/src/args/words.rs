@@ -6,7 +6,8 @@ use std::ffi::OsStr;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command, Error};
 
-/// Parses a value by the function `parse`. Shells complete the words in `known`, some of those that `parse` accepts.
+/// A parser of option values that calls the function `parse`. Shells complete the words in `known`, which are some of
+/// the values that `parse` accepts.
 #[derive(Clone)]
 pub(super) struct ParserWithWords<F> {
     pub(super) parse: F,

@@ -91,7 +91,8 @@ enum HintAnswer {
 }
 
 impl HintAnswer {
-    /// Returns the text of each column, with a blank in front of it; two of the columns are empty.
+    /// Returns the three columns of a row: the column of this answer has its text after a blank, and the others are
+    /// empty.
     fn columns(&self) -> [String; 3] {
         let mut columns = [const { String::new() }; 3];
         let (column, text) = match self {
@@ -136,7 +137,7 @@ fn group_by_answer(command: &Command, options: &str) -> Vec<(Vec<String>, HintAn
     rows
 }
 
-/// Returns whether `name` is a name of the option.
+/// Returns whether `name` is the short or the long name of the option.
 pub(super) fn is_called(arg: &Arg, name: &str) -> bool {
     match name.strip_prefix("--") {
         Some(long) => {

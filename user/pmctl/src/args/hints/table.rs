@@ -6,7 +6,7 @@ const HINTS_TEXT: &str = include_str!("hints.txt");
 /// The command in the table that stands for perf itself, whose "options" are commands of perf.
 pub(super) const PERF: &str = "perf";
 
-/// The beginning of an answer that names no other way.
+/// The prefix of an answer that offers no alternative.
 const NO_ALTERNATIVE: &str = "not: ";
 
 /// An answer to an option or a command of perf.
@@ -14,7 +14,7 @@ const NO_ALTERNATIVE: &str = "not: ";
 pub(super) struct Hint {
     pub(super) name: &'static str,
     pub(super) answer: &'static str,
-    /// The answer names another way to do the same.
+    /// The answer offers an alternative.
     pub(super) has_alternative: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn hints(command: &str) -> impl Iterator<Item = Hint> {
     })
 }
 
-/// An answer with one of the lines that stand under it in the table.
+/// An answer, and one of the lines below it in the table: a command, and the names of options that have this answer.
 struct AnswerRow<'t> {
     answer: &'t str,
     command: &'t str,
