@@ -28,8 +28,8 @@ impl WantedBranches {
         }
     }
 
-    /// Returns the reason for a refusal, and what to do. `records` is the kind of records that CPUID describes: `None`
-    /// also for Intel's first kind, which CPUID does not describe.
+    /// Returns the reason for a refusal, and what to do. `records` is the kind of branch records that CPUID describes.
+    /// It is `None` also for Intel's first kind of branch records, which CPUID does not describe.
     const fn refusal_reason(
         self,
         records: Option<BranchRecords>,

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Converts the time-stamp counter of the driver's records to the clock of perf's records.
 //!
-//! perf's own clock is best, and the default: it is the time-stamp counter times a factor that the control page of an event
-//! has (`perf_event_open(2)`, `cap_user_time_zero`), so that both kinds of records are in their true order to the
-//! nanosecond. Where that clock is something else, as in guests of KVM, perf is asked for `CLOCK_MONOTONIC_RAW`: both
-//! clocks are read together at intervals, and times in between are interpolated.
+//! perf's own clock is best, and the default: it is the time-stamp counter times a factor that the control page of an
+//! event has (`perf_event_open(2)`, `cap_user_time_zero`), so that the driver's and perf's records are in their true
+//! order to the nanosecond. Where perf's own clock is something else, as in guests of KVM, perf is asked for times of
+//! `CLOCK_MONOTONIC_RAW`. The time-stamp counter and this clock are read together at intervals, and times in between
+//! are interpolated.
 
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 use perfmon::Device;
 
-/// `CLOCK_MONOTONIC_RAW`, which can be read where perf's own clock can't.
+/// `CLOCK_MONOTONIC_RAW`, which programs can read, unlike perf's own clock.
 pub(super) const FALLBACK_CLOCK: ClockId = ClockId::CLOCK_MONOTONIC_RAW;
 
 /// The conversion from the time-stamp counter to perf's own clock, as `struct perf_event_mmap_page` has it.

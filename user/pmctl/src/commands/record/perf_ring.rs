@@ -135,7 +135,8 @@ impl PerfRing {
         Ok(())
     }
 
-    /// Opens an event that writes to `ring`: as [`Self::add`] does, or if there is no ring yet, as [`Self::open`] does.
+    /// Opens an event that writes to `ring`. If there is a ring already, adds the event to it by [`Self::add`];
+    /// otherwise makes the ring by [`Self::open`].
     ///
     /// # Errors
     /// The errors of [`Self::open`] and [`Self::add`].

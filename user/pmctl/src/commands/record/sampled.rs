@@ -37,7 +37,7 @@ pub(super) fn refuse_unsampled(text: &str) -> Result<(), Usage> {
     }
 }
 
-/// Refuses events that Linux samples, which no trace has.
+/// Refuses events that Linux samples, which a trace can't record.
 pub(super) fn refuse_linux_events(text: &str, pmu: &Pmu) -> Result<(), Usage> {
     match words(text).find(|word| is_software(word) || is_pmu_event(word, pmu)) {
         Some(event) => Err(Usage(format!(

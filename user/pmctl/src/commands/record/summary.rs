@@ -39,7 +39,7 @@ pub(super) struct RecordingSummary {
 }
 
 impl RecordingSummary {
-    /// Says how many samples were written, and to which file.
+    /// Returns a sentence that says how many samples were written, and to which file.
     pub(super) fn result(&self) -> String {
         let samples = count(self.samples, self.sample_name);
         format!("wrote {samples} to {}", self.name)
@@ -56,7 +56,7 @@ impl RecordingSummary {
     }
 }
 
-/// Prints what was written, what is missing, and the command that shows it.
+/// Prints what was written, what is missing, and the command that shows the recording.
 pub(super) fn summarize(
     options: &CommonOptions,
     notes: &Notes,

@@ -30,7 +30,7 @@ pub(super) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Lets the command execute. The recording has begun at `begin`.
+    /// Lets the waiting command execute. `begin` is the time when the recording began.
     pub(super) fn new(
         options: &'a CommonOptions,
         begin: Instant,

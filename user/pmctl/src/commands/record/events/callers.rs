@@ -6,7 +6,7 @@ use perfmon::event::Builder;
 use crate::args::{CallGraph, Callers, KernelCallers};
 use crate::recording::perfdata::UserStack;
 
-/// Returns the event with the parts of samples that its call graph needs.
+/// Adds to an event the parts of samples that the call graph needs.
 pub(super) fn with_callers(builder: Builder, graph: CallGraph) -> Builder {
     let builder = builder.callchain();
     let with_kernel_part = |builder: Builder, kernel| match kernel {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The dummy events, which count nothing: with them the driver writes names, mappings and new cgroups to a ring.
+//! The dummy events. A dummy event counts nothing; for its task, the driver writes names, mappings and new cgroups to a
+//! ring.
 
 use perfmon::event::{Builder, Event};
 
@@ -20,9 +21,11 @@ pub(super) enum TaskRecords {
     Mappings(MappingKinds),
 }
 
-/// Returns a dummy for each of the tasks. The dummy covers the tasks that its task creates, too, even if these are not
-/// sampled, since threads share their memory. Returns no dummy if neither records of tasks nor records of new cgroups (for
-/// samples with cgroups) are wanted.
+/// Returns a dummy for each of the tasks. A dummy also covers the tasks that its task creates. This is so even if
+/// created tasks are not sampled, since threads share their memory.
+///
+/// Returns an empty list if neither records of tasks nor records of new cgroups are needed; the latter are for samples
+/// with cgroups.
 pub(super) fn dummies(
     tasks: &SampledTasks,
     records: TaskRecords,

@@ -58,8 +58,8 @@ pub(super) struct Files<'a> {
     finished: VecDeque<PathBuf>,
     /// A finished file lacks samples.
     has_losses: bool,
-    /// The notes and the summary of a file that could not grow, after which no other file was begun; the error, if its
-    /// end could not be written.
+    /// Set when a file could not grow, which ends the recording: the notes and the summary of that file, or the error
+    /// if the end of the file could not be written.
     cut_file: Option<Result<(Notes, RecordingSummary)>>,
 }
 
@@ -130,7 +130,7 @@ impl<'a> Files<'a> {
             .with_context(|| self.write_error())
     }
 
-    /// Ends the file, and begins the next one. Breaks if one of the two could not grow: the recording ends then.
+    /// Ends the file, and begins the next one. Breaks, which ends the recording, if either file could not grow.
     pub(super) fn switch_file(
         &mut self,
         stream: &mut RingStream,
@@ -157,7 +157,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Ends the file, and begins the next one. Breaks if the file could not grow.
+    /// Ends the file, and begins the next one. Breaks, without a next file, if the ended file could not grow.
     fn end_and_begin(
         &mut self,
         stream: &mut RingStream,
@@ -213,7 +213,7 @@ impl<'a> Files<'a> {
         Ok(self.are_whole(&notes) && !summary.has_left_program)
     }
 
-    /// Returns whether the files have all samples. `notes` are of the last one.
+    /// Returns whether the files have all samples. `notes` are those of the last file.
     fn are_whole(&self, notes: &Notes) -> bool {
         !self.has_losses && notes.is_whole()
     }
@@ -295,7 +295,7 @@ impl<'a> Files<'a> {
         Ok((notes, summary))
     }
 
-    /// Returns the losses since the previous file. `throttled` has the CPUs on which throttling is their reason.
+    /// Returns the losses since the previous file. `throttled` has the CPUs that lost samples by throttling.
     fn losses(&mut self, samplers: &mut Samplers, throttled: &BTreeSet<u32>) -> Result<Vec<Loss>> {
         let mut losses = Vec::new();
         for (cpu, lost) in samplers.lost_by_cpu()? {

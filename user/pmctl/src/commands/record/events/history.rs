@@ -149,7 +149,7 @@ fn range(map: &Map) -> Range<u64> {
     map.start..map.start.saturating_add(map.length)
 }
 
-/// Returns the parts of a mapping that a newer one does not replace.
+/// Returns the parts of the mapping `old` that the mapping `new` does not replace.
 fn remaining_parts(old: Map, new: &Map) -> impl Iterator<Item = Map> + use<> {
     parts_outside(range(&old), &range(new)).map(move |part| Map {
         start: part.start,

@@ -20,7 +20,7 @@ pub(super) fn accepts_frequency(event: &Builder, device: &Device, hertz: u64) ->
 
 /// Returns the highest accepted frequency, by bisection; `None` without a limit. 1 must be accepted.
 pub(super) fn highest_accepted(accepts: impl Fn(u64) -> bool) -> Option<u64> {
-    /// Above every limit.
+    /// A frequency above every limit that the module may have.
     const ABOVE_ANY_LIMIT: u64 = 1 << 32;
     let (mut accepted, mut refused) = (1, ABOVE_ANY_LIMIT);
     if accepts(refused) {

@@ -18,7 +18,7 @@ pub(super) struct LinuxEvent {
     pub(super) rate: SampleRate,
 }
 
-/// The parts of samples, for all events of a recording.
+/// The parts that the samples of all events of a recording have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SampleForm {
     pub(super) parts: SampleParts,
@@ -119,7 +119,7 @@ fn leaves_out_user_callers(call_graph: Option<CallGraph>) -> bool {
     )
 }
 
-/// A test for options that don't go with events of Linux's PMUs, and the part of the message with the reason and
+/// A function that returns whether options don't go with events of Linux's PMUs, and the text with the reason and
 /// advice.
 type Conflict = (fn(&EventOptions) -> bool, &'static str);
 const CONFLICTS: [Conflict; 3] = [

@@ -162,15 +162,15 @@ impl LinuxRings {
             .filter_map(|LinuxRing { ring, polled, .. }| polled.descriptor(ring.events()))
     }
 
-    /// Replaces the descriptors of events that have hung up.
+    /// Replaces the descriptors of events that have hung up by those of other events of the same rings.
     pub(super) fn skip_ended(&mut self) {
         for LinuxRing { ring, polled, .. } in &mut self.rings {
             polled.skip_ended(ring.events());
         }
     }
 
-    /// Calls `handle` for the bytes of each record since the last call, with the indices of events in the plan by the
-    /// kernel's IDs.
+    /// Calls `handle` for the bytes of each record since the last call. The map has the index in the plan of each
+    /// event, by the kernel's ID of the event.
     pub(super) fn drain(&mut self, mut handle: impl FnMut(&[u8], &AHashMap<u64, usize>)) {
         for ring in &mut self.rings {
             let LinuxRing {
@@ -250,8 +250,10 @@ struct SampledTimes {
 }
 
 impl SampledTimes {
-    /// Adds the time that the events of a ring were enabled. An event of a task is enabled while the task runs, but
-    /// running only on the ring's CPU: so all rings together run as long as each one is enabled.
+    /// Adds the time that the events of a ring were enabled. The events of CPUs add up.
+    ///
+    /// An event of a task counts as enabled whenever the task runs, and as running only while the task runs on the
+    /// ring's CPU. So the running times of all rings add up to the enabled time of a single ring.
     fn add_enabled_time(&mut self, enabled: u64, is_of_tasks: bool) {
         self.enabled = if is_of_tasks {
             self.enabled.max(enabled)
@@ -260,8 +262,8 @@ impl SampledTimes {
         };
     }
 
-    /// Returns whether a part of the time is missing. The times of several events are read one after the other, and differ
-    /// a little.
+    /// Returns whether the events did not run for a part of the enabled time. A small difference does not count: the
+    /// times of several events are read one after the other.
     const fn is_incomplete(self) -> bool {
         self.running < self.enabled - self.enabled / 50
     }
@@ -337,7 +339,7 @@ fn open_event(
     Ok(opened)
 }
 
-/// Returns whether none of the sampled CPUs is one on which Linux reads the event.
+/// Returns whether Linux reads the event only on CPUs that are not sampled.
 fn is_on_other_cpus(event: &LinuxEvent, tasks: &SampledTasks) -> bool {
     let sampled = Cpus::new(tasks.cpus().to_vec());
     let cpus = event.event.cpus();

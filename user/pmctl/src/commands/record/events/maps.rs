@@ -137,8 +137,7 @@ impl Maps {
         }
     }
 
-    /// Notes the process of a record of the driver's if the record is an exec: the new memory of the process has to be
-    /// read.
+    /// If a record of the driver's is an exec, notes its process, whose new memory has to be read.
     pub(super) fn note_exec(&mut self, record: &Record) {
         if let Body::Comm {
             task, exec: true, ..

@@ -18,7 +18,7 @@ pub(super) const fn given_options(data: bool, weight: bool) -> Option<&'static s
     }
 }
 
-/// Refuses the default event, which is no memory access.
+/// Refuses the default event, whose samples have no memory access.
 pub(super) fn check_default(options: &EventOptions) -> Result<(), Usage> {
     match given_options(options.data, options.weight) {
         Some(given) if options.events.is_empty() => Err(Usage(format!(
@@ -30,8 +30,8 @@ pub(super) fn check_default(options: &EventOptions) -> Result<(), Usage> {
     }
 }
 
-/// Makes `:P` the highest level, since samples by interrupts have no memory access. Refuses events that are not precise;
-/// `precise_text` returns what to type instead of such an event.
+/// Replaces `:P` by the highest level of precision, so that no samples are taken by interrupts, which have no memory
+/// access. Refuses events that are not precise; `precise_text` returns what to type instead of such an event.
 pub(super) fn require_precision(
     options: &EventOptions,
     event: &mut EventSpec,

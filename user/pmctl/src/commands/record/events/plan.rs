@@ -33,7 +33,7 @@ use crate::system::exit::{self, Usage};
 use crate::system::machine::Machine;
 use crate::system::pmu::emulation_warning;
 
-/// A condition, and the call that it makes necessary.
+/// A condition, and the method of the builder that is called if the condition holds.
 type OptionalCall = (bool, fn(Builder) -> Builder);
 
 /// The way in which tasks are sampled.
@@ -212,12 +212,12 @@ impl SamplingPlan {
             .collect()
     }
 
-    /// Returns the number of events, the driver's and Linux's.
+    /// Returns the number of all events: the driver's and Linux's together.
     pub(super) fn event_count(&self) -> usize {
         self.events.len() + self.linux_events.len()
     }
 
-    /// Returns the parts of samples, as the events of Linux's PMUs need them.
+    /// Returns the parts of samples in the form that events of Linux's PMUs need.
     pub(super) fn form(&self) -> SampleForm {
         SampleForm {
             parts: self.parts,
@@ -387,7 +387,7 @@ impl SamplingPlan {
     }
 
     /// Leaves the data source out of samples: some processors don't record it for slow loads, though they record the
-    /// address and the latency. Returns whether samples were to have it.
+    /// address and the latency. Returns whether samples were to have a data source.
     pub(super) fn leave_out_data_source(&mut self) -> bool {
         let had_source = mem::replace(&mut self.parts.has_data_source, false);
         if had_source {
@@ -416,7 +416,8 @@ impl SamplingPlan {
         self.events.iter().any(is_merged)
     }
 
-    /// Returns what samples are called, in the singular. Precise samples are those that the processor takes itself.
+    /// Returns the word for a sample of these events, in the singular. Precise samples are those that the processor
+    /// takes itself.
     pub(super) fn sample_name(&self) -> &'static str {
         let is_precise = |event: &SampledEvent| event.precision() != 0;
         if !self.linux_events.is_empty() || !self.events.iter().all(is_precise) {

@@ -5,8 +5,8 @@ use std::os::fd::BorrowedFd;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// Selects the one of a ring's events that is polled. All of them become readable when the ring does, but each hangs up as
-/// soon as its own tasks have ended: poll(2) would then return at once, while other tasks still write to the ring.
+/// Selects the event of a ring that is polled. Each event becomes readable when the ring does, but hangs up as soon as
+/// its own tasks have ended: poll(2) would then return at once, while tasks of other events still write to the ring.
 #[derive(Debug, Default)]
 pub(super) struct Polled {
     /// Index of the first event that has not hung up.
@@ -14,7 +14,8 @@ pub(super) struct Polled {
 }
 
 impl Polled {
-    /// Returns the descriptor to poll, of the ring's `events`; `None` if all have hung up.
+    /// Returns the descriptor to poll. It is one of `events`, the events of the ring; `None` if all of them have hung
+    /// up.
     pub(super) fn descriptor<'a>(
         &self,
         mut events: impl Iterator<Item = BorrowedFd<'a>>,
@@ -22,7 +23,7 @@ impl Polled {
         events.nth(self.first)
     }
 
-    /// Passes over the events that have hung up. The ring has to be read afterwards, since polling an event clears the
+    /// Passes over the events that have hung up. The caller must read the ring afterwards: polling an event clears the
     /// mark that it is readable.
     pub(super) fn skip_ended<'a>(&mut self, events: impl Iterator<Item = BorrowedFd<'a>>) {
         let ended = events

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Precise samples, which the processor takes itself (`:p` to `:ppp`, `:P`): the options that they don't go with.
+//! Checks options that don't go with precise samples (`:p` to `:ppp`, `:P`), which the processor takes itself.
 
 use perfmon::spec::{EventSpec, Precision, SampleRate};
 use perfmon::{EventSelect, Modes};
@@ -44,7 +44,7 @@ pub(super) fn not_precise_note(
     }
 }
 
-/// Returns whether each event is to be a sample.
+/// Returns whether the rate asks for a sample of every single event: the period 1.
 pub(super) fn is_each_event(rate: SampleRate) -> bool {
     rate == SampleRate::Period(PebsFormat::MERGED_PERIOD)
 }
@@ -93,7 +93,8 @@ fn period_problem(modes: Modes, rate: SampleRate) -> Option<String> {
     }
 }
 
-/// Returns a further reason for a refusal, if the period is too short for instructions on some CPUs.
+/// Returns the end of a sentence with a further reason for a refusal: the period is too short for instructions on some
+/// CPUs. The text is empty for longer periods.
 fn short_period_reason(rate: SampleRate) -> String {
     match rate {
         SampleRate::Period(period) if period < MIN_INSTRUCTIONS.into() => format!(
@@ -188,7 +189,8 @@ fn advice_without_precision(memory_options: Option<&str>) -> String {
     }
 }
 
-/// Returns the message for an event that can't be precise in this CPU's format, or not at its level; `None` if it can.
+/// Returns the message for an event that can't be precise in this CPU's format, or not at the level that it asks for;
+/// `None` if it can.
 fn level_problem(
     event: &EventSpec,
     supported: PreciseSamples,

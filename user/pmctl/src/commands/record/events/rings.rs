@@ -20,7 +20,7 @@ pub(super) const DEFAULT_PAGES: usize = 64;
 pub(super) const LARGE_RECORD_PAGES: usize = 512;
 /// The pages of a ring for merged samples, of which tens of thousands come at once.
 pub(super) const MERGED_PAGES: usize = 2048;
-/// The smallest ring that is tried, in pages, if the limit of locked memory is too low for [`DEFAULT_PAGES`] or
+/// The pages of the smallest ring that is tried if the limit of locked memory is too low for [`DEFAULT_PAGES`] or
 /// [`LARGE_RECORD_PAGES`].
 pub(super) const MIN_PAGES: usize = 4;
 

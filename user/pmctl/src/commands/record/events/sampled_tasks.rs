@@ -12,7 +12,8 @@ pub(super) enum SampledTasks {
     Command { pid: u32, cpus: Vec<u32> },
     /// Threads and the tasks that they create, on each of these CPUs.
     Threads { tids: Vec<u32>, cpus: Vec<u32> },
-    /// All tasks of the CPUs `sampled_cpus`. On the CPUs `other_cpus` the tasks may make mappings.
+    /// All tasks while they are on `sampled_cpus`. The same tasks are not sampled on `other_cpus`, but may make
+    /// mappings there.
     Cpus {
         sampled_cpus: Vec<u32>,
         other_cpus: Vec<u32>,
@@ -20,7 +21,7 @@ pub(super) enum SampledTasks {
 }
 
 impl SampledTasks {
-    /// Returns the tasks of the command line; `command` is the process of the command.
+    /// Returns the tasks that the command line asks for. `command` is the PID of the command.
     pub(super) fn new(
         target: &RecordTarget,
         (command, threads): (Option<u32>, &[Thread]),
@@ -91,7 +92,7 @@ impl SampledTasks {
         }
     }
 
-    /// Returns whether these are only some tasks of the machine.
+    /// Returns whether only some tasks of the machine are sampled.
     pub(super) const fn are_selected(&self) -> bool {
         !matches!(self, Self::Cpus { .. })
     }

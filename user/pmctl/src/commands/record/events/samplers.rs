@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The events with their rings, one ring for each CPU.
 //!
-//! A dummy event, which counts nothing, writes the names and mappings of tasks to the same ring. The dummy event has a ring
-//! of its own with `--overwrite`, and on a CPU that has no sampled event.
+//! A dummy event, which counts nothing, writes the names and mappings of tasks to the same ring. With `--overwrite`,
+//! and on CPUs without a sampled event, the dummy event has a ring of its own.
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -234,8 +234,8 @@ impl Samplers {
         descriptors.chain(self.linux.descriptors()).collect()
     }
 
-    /// Replaces the descriptors of events that have hung up by those of other events of the same rings. All rings have to
-    /// be read afterwards.
+    /// Replaces the descriptors of events that have hung up by those of other events of the same rings. The caller must
+    /// read all rings afterwards.
     pub(super) fn skip_ended(&mut self) {
         let rings = self.rings.iter_mut().map(|ring| &mut ring.ring);
         rings.chain(&mut self.dummies).for_each(Ring::skip_ended);
@@ -338,9 +338,11 @@ impl Samplers {
         rings.map(|ring| ring.cpu).collect()
     }
 
-    /// Returns whether a task has executed a program that must not be sampled. Linux's events leave the task, too, but
-    /// Linux does not report that; the dummies do. The dummies are always inherited, so they are asked only if the
-    /// sampled events are inherited.
+    /// Returns whether a task has executed a program that must not be sampled. The driver reports this for its sampled
+    /// events and for the dummies. For Linux's events, which leave the task without a report, the dummies stand in.
+    ///
+    /// The dummies are asked only if the sampled events are inherited: they follow created tasks in any case, and would
+    /// report tasks that are not sampled.
     pub(super) fn have_left_program(&self) -> Result<bool> {
         let dummies = self.dummies.iter().filter(|_| self.manner.inherit);
         let dummies = dummies.flat_map(|ring| ring.sampler.events());
@@ -430,7 +432,7 @@ fn change_plan_or_fail(
     }
 }
 
-/// Returns a function for each of the tasks that sets an event's target.
+/// Returns for each of the tasks a function that makes the task the target of an event.
 fn target_setters(
     tasks: &SampledTasks,
     manner: SamplingManner,

@@ -308,12 +308,12 @@ impl RingStream {
         sink.append_raw(bytes, is_sample.then_some(time))
     }
 
-    /// Returns the call chains that end early and their reasons, for the part of the file that is written.
+    /// Returns the call chains that end early and their reasons, for the records of the file that have been written.
     pub(super) fn take_cut_chains(&mut self) -> CutChains {
         self.places.take_cut_chains()
     }
 
-    /// Returns the CPUs on which samples were throttled: there were too many, or they took too much time.
+    /// Returns the CPUs on which samples were throttled, because the samples were too many, or took too much time.
     pub(super) fn take_throttled(&mut self) -> BTreeSet<u32> {
         mem::take(&mut self.throttled)
     }
@@ -360,10 +360,10 @@ fn word_of(record: &[u8], index: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// The positions of fields in a record of a ring, as indices of its words.
+/// The positions of fields in a record of a ring. A position is the index of a word of 8 bytes.
 struct RecordFields {
     time: usize,
-    /// The words with the kernel's ID of the event.
+    /// The words that have the kernel's ID of the event: up to three.
     ids: [Option<usize>; 3],
     /// The word with the throttled CPU; `None` unless samples were throttled.
     throttled: Option<usize>,

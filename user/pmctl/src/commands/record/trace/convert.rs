@@ -150,7 +150,7 @@ impl<'a> InterruptRecords<'a> {
         counts.fold(0, u64::saturating_add)
     }
 
-    /// Returns the branches of an event's sample. If several events overflow at once, the first one has them.
+    /// Returns the branches of an event's sample. If several events overflow at once, the first one has the branches.
     fn sample_branches(&self, id: EventId) -> Vec<Branch> {
         let branches = self.records.iter().find_map(|timed| match timed.record {
             trace::Record::LastBranch {

@@ -163,7 +163,7 @@ fn notes(
     }
 }
 
-/// Returns the flags of the CPUs that are recorded. The others have buffers, too, but what is lost there is not missing.
+/// Returns the flags of the CPUs that are recorded. The other CPUs have buffers, too, but their losses don't matter.
 fn recorded_flags(mut flags: BTreeMap<u32, Flags>, target: &RecordTarget) -> BTreeMap<u32, Flags> {
     if let RecordTarget::Cpus(cpus) = target {
         flags.retain(|cpu, _| cpus.iter().any(|recorded| recorded == *cpu));
@@ -175,7 +175,7 @@ fn recorded_flags(mut flags: BTreeMap<u32, Flags>, target: &RecordTarget) -> BTr
 fn losses(flags: &BTreeMap<u32, Flags>, lost: &BTreeMap<u32, u64>) -> Vec<Loss> {
     /// The flag of a CPU that was never online, and so has lost nothing.
     const NEVER_ONLINE: u32 = abi::PERFMON_BUFFER_FLAG_NOT_TRACED;
-    /// The flag of a CPU whose samples were throttled, while its events were counted all the same.
+    /// The flag of a CPU whose samples were throttled, while its events were still counted.
     const STILL_COUNTED: u32 = abi::PERFMON_BUFFER_FLAG_THROTTLED;
     let loss = |(cpu, flags): (&u32, &Flags)| {
         let bits = flags.bits() & !NEVER_ONLINE;
@@ -192,7 +192,7 @@ fn losses(flags: &BTreeMap<u32, Flags>, lost: &BTreeMap<u32, u64>) -> Vec<Loss> 
     flags.iter().filter_map(loss).collect()
 }
 
-/// Returns a LOST record, with the time of the CPU's last sample. `last_times` has these by CPU.
+/// Returns a LOST record, with the time of the CPU's last sample. `last_times` has the times of the CPUs' last samples.
 fn lost_record(loss: &Loss, last_times: &BTreeMap<u32, u64>) -> Record {
     Record {
         stamp: Stamp {

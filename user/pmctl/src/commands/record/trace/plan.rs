@@ -136,7 +136,7 @@ impl TracePlan {
 }
 
 impl TracedEvent {
-    /// Returns an event with a counter.
+    /// Describes an event that a counter counts.
     pub(super) fn counted(event: &EventSpec, id: EventId, period: Option<u32>) -> Self {
         Self {
             label: event.label.clone(),
@@ -148,7 +148,7 @@ impl TracedEvent {
         }
     }
 
-    /// Returns the event of a value, which is read at each sample.
+    /// Describes a value, which is read from its register at each sample.
     pub(super) fn of_value(value: &Value) -> Self {
         Self {
             label: value.name.to_owned(),
@@ -182,7 +182,7 @@ impl TracedEvent {
 }
 
 impl WantedEvents {
-    /// Parses the events of the options, and refuses those that no trace has.
+    /// Parses the events of the options, and refuses events that a trace can't record.
     pub(super) fn new(events: &TraceEvents, pmu: &Pmu) -> Result<Self, Usage> {
         let parse = |texts: &[String]| -> Result<Vec<EventSpec>, Usage> {
             for text in texts {

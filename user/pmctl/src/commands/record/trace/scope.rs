@@ -18,7 +18,7 @@ pub(super) enum KeptRecords<'a> {
 }
 
 impl<'a> KeptRecords<'a> {
-    /// Returns the selection of the options. `process` is the PID of the command or of -p.
+    /// Returns the selection that the options ask for. `process` is the PID of the command or of -p.
     pub(super) fn new(options: &'a CommonOptions, process: Option<u32>, knows_tasks: bool) -> Self {
         match (&options.target, process) {
             (RecordTarget::Cpus(cpus), _) => Self::Cpus(cpus),
@@ -29,7 +29,8 @@ impl<'a> KeptRecords<'a> {
         }
     }
 
-    /// Returns whether a record is kept. Records must come by time, so that the parent is known before the child.
+    /// Returns whether a record is kept. Must be called for all records in the order of their times, so that the parent
+    /// is known before the child.
     pub(super) fn keeps(&mut self, record: &Record) -> bool {
         match self {
             Self::All => true,

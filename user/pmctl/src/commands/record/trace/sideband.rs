@@ -16,7 +16,7 @@ use crate::recording::perfdata::{Attr, Body, Record};
 #[derive(Debug)]
 pub(super) struct Sideband {
     rings: Vec<PerfRing>,
-    /// Names, mappings, forks and exits of tasks, until the task log takes them.
+    /// Names, mappings, forks and exits of tasks. The task log takes these records out.
     pub(super) records: Vec<Record>,
     /// The task switches.
     pub(super) tasks: CpuTasks,
@@ -81,8 +81,8 @@ impl Sideband {
     }
 }
 
-/// Runs on each of these CPUs for a moment, to cause a task switch at the beginning of the recording: its record says which
-/// task runs there. A program that never waits would cause no switch.
+/// Runs on each of these CPUs for a moment, to cause a task switch at the beginning of the recording. The record of the
+/// switch says which task runs on the CPU. A program that never waits would cause no switch.
 pub(super) fn visit_cpus(cpus: &[u32]) -> Result<()> {
     const THIS_THREAD: Pid = Pid::from_raw(0);
     let previous_cpus = sched_getaffinity(THIS_THREAD)

@@ -21,8 +21,8 @@ struct CpuSwitches {
 }
 
 impl CpuTasks {
-    /// Adds a switch to the stamp's task, or with `out` from the stamp's task to `other`. The switches of a CPU must be added
-    /// in their order.
+    /// Adds a switch: without `out`, to the stamp's task; with `out`, from the stamp's task to `other`. The switches of
+    /// a CPU must be added in their order.
     pub(super) fn add_switch(&mut self, stamp: Stamp, out: bool, other: Task) {
         let before = if out { stamp.task } else { other };
         let cpu = self.cpus.entry(stamp.cpu).or_insert_with(|| CpuSwitches {
