@@ -29,7 +29,7 @@ pub(super) fn check_conditions_are_counted(args: &Bench, labels: &[String]) -> R
     }
 }
 
-/// Warns if the baseline is of another command.
+/// Warns if the baseline is of another command than the measured one.
 fn warn_of_other_command(baseline: &Baseline, measured: &BenchDocument) {
     if let Some(old) = baseline.other_command(measured) {
         complain(format_args!(
@@ -41,8 +41,8 @@ fn warn_of_other_command(baseline: &Baseline, measured: &BenchDocument) {
     }
 }
 
-/// Reports which conditions hold, and returns the exit code. `is_user_mode_only` returns whether the event with an index
-/// counts user mode only.
+/// Reports which conditions hold, and returns the exit code. `is_user_mode_only` takes the index of an event, and
+/// returns whether the event counts user mode only.
 pub(super) fn check_conditions(
     args: &Bench,
     comparison: &Comparison<'_>,

@@ -17,12 +17,12 @@ pub(super) struct History {
 pub(super) struct Series<'a> {
     /// The name of the benchmark.
     pub(super) benchmark: &'a str,
-    /// The mean in each file; `None` if the file has no number.
+    /// The mean in each file; `None` for a file without the benchmark or the event.
     pub(super) means: Vec<Option<f64>>,
 }
 
 impl History {
-    /// Creates a history of files with their contents.
+    /// Creates a history of `files`, whose contents are `documents`.
     pub(super) fn new(files: &[PathBuf], documents: Vec<BenchDocument>) -> Self {
         assert!(!documents.is_empty() && files.len() == documents.len());
         Self {
@@ -50,7 +50,7 @@ impl History {
         self.files.iter().map(stem).collect()
     }
 
-    /// Returns the first event that is not the time, else the time.
+    /// Returns the name of the first event other than the time; that of the time if there is no other.
     pub(super) fn first_count(&self) -> &str {
         let last = self.last();
         let indices = 0..last.events.len();
@@ -58,7 +58,7 @@ impl History {
         &last.events[count.unwrap_or(0)]
     }
 
-    /// Returns the series of an event, in the order of the newest file.
+    /// Returns the series of an event for each benchmark, in the order of the newest file.
     pub(super) fn series(&self, event: &str) -> Vec<Series<'_>> {
         let commands = self.last().commands.iter();
         let series = |benchmark| {

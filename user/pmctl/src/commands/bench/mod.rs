@@ -151,8 +151,8 @@ fn print_numbers(args: &Bench, comparison: &Comparison<'_>) -> Result<()> {
     Ok(output.flush()?)
 }
 
-/// Returns whether --save and --baseline name the same file. A change for which a condition holds must not become the
-/// baseline of the next one.
+/// Returns whether --save and --baseline name the same file. Then numbers for which a condition holds must not be
+/// saved, since they would become the next baseline.
 fn is_own_baseline(args: &Bench) -> bool {
     let canonical_path =
         |path: &Option<PathBuf>| path.as_ref().and_then(|path| fs::canonicalize(path).ok());
@@ -160,10 +160,11 @@ fn is_own_baseline(args: &Bench) -> bool {
     saved_path.is_some() && saved_path == canonical_path(&args.baseline)
 }
 
-/// The events that are counted without -e. The first one is exact for a program that does the same each time.
+/// The events that are counted without -e. The first one has the same count in each run of a program that always does
+/// the same.
 const DEFAULT_EVENTS: [&str; 4] = ["instructions:u", "cycles", "branches", "branch-misses"];
 
-/// The events that are counted without -e in an emulated machine: those whose counts are the same on a processor.
+/// The events that are counted without -e in an emulated machine: those whose counts are the same on a real processor.
 const EMULATED_DEFAULT_EVENTS: [&str; 2] = ["instructions:u", "branches:u"];
 
 /// The warning about times and cycles in an emulated machine.
@@ -186,8 +187,8 @@ fn refuse_suite_formats(args: &Bench) -> Result<(), Usage> {
     }
 }
 
-/// Returns whether the event with this name counts user mode only, where processors count the same. The name need not
-/// show the mode: `cpu/event=0xc0,name=mine/u` has the name `mine`.
+/// Returns whether the event with this name counts user mode only. In user mode, an emulated and a real processor have
+/// the same counts. The name need not show the mode: `cpu/event=0xc0,name=mine/u` has the name `mine`.
 fn counts_user_mode_only(label: &str, events: &[EventSpec]) -> bool {
     let mut events = events.iter();
     events.any(|event| event.label == label && event.modes == Modes::User)

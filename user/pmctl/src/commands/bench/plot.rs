@@ -28,7 +28,7 @@ const COLORS: [RGBColor; 7] = [
     RGBColor(0, 0, 0),
 ];
 
-/// The color of the other benchmarks.
+/// The color of the benchmarks without one of [`COLORS`].
 const OTHERS_COLOR: RGBColor = RGBColor(190, 190, 190);
 
 /// The largest number of labels on the horizontal axis.
@@ -37,8 +37,8 @@ const MAX_LABELS: usize = 12;
 /// The area that a plot is drawn in.
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Returns a plot of the changes of an event, a line for each benchmark. Those that changed the most have a color and a
-/// name.
+/// Returns a plot of the changes of an event, with a line for each benchmark. The benchmarks that changed the most have
+/// a color and a name.
 pub(super) fn draw_changes(history: &History, event: &str) -> Result<String> {
     let labels = history.labels();
     if labels.len() < 2 {
@@ -120,7 +120,7 @@ pub(super) fn draw_small(series: &Series<'_>) -> Result<String> {
     })
 }
 
-/// Returns what `draw` has drawn, as SVG.
+/// Returns the picture that `draw` has drawn, as SVG.
 fn draw_svg(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Result<()>) -> Result<String> {
     let mut svg = String::new();
     let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
@@ -131,7 +131,7 @@ fn draw_svg(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Result<()>) -> Res
     Ok(svg)
 }
 
-/// Returns the size of the last change, in percent.
+/// Returns the last change without its sign, in percent.
 fn last_change(series: &Series<'_>) -> f64 {
     let changes = series.changes();
     changes.last().copied().flatten().unwrap_or(0.0).abs()
@@ -150,7 +150,7 @@ fn axis_range(series: &[Series<'_>]) -> Range<f64> {
     low - margin..high + margin
 }
 
-/// Returns the digits after the decimal point of labels on an axis of this length.
+/// Returns the number of digits after the decimal point in labels of an axis of this length.
 fn decimal_digits(length: f64) -> usize {
     // The axis has about ten labels, whose numbers must differ.
     let mut digits = 0;
@@ -162,7 +162,7 @@ fn decimal_digits(length: f64) -> usize {
     digits
 }
 
-/// Returns the points of each part of a line that has no gap.
+/// Splits a line at its gaps, and returns the points of each part.
 fn unbroken_parts(changes: &[Option<f64>]) -> Vec<Vec<(i32, f64)>> {
     let points = changes.iter().zip(0..);
     let points: Vec<_> = points

@@ -18,12 +18,12 @@ use crate::system::signals::{BlockedSignals, Event};
 use crate::system::stdio::complain;
 use crate::system::text::count;
 
-/// Advice if one of several commands is not found: it may be an argument of the first one.
+/// Advice if one of several commands is not found: the word may be meant as an argument of the first command.
 const QUOTING_ADVICE: &str = "Each COMMAND is one argument, with its own in quotes: \
                               `pmctl bench './program input' './other input'`. \
                         After -- write one command: `pmctl bench -- ./program input`.";
 
-/// A command that was found, and its name in the output.
+/// A command whose program was found, and the command's name in the output.
 pub(super) struct NamedCommand {
     pub(super) name: String,
     advice: Advice,
@@ -39,7 +39,8 @@ struct Advice {
 }
 
 impl Advice {
-    /// Returns the advice on a command of these words. `is_split` is whether pmctl, and not a shell, has split the command.
+    /// Returns the advice on a command of these words. `is_split` is true if pmctl, and not a shell, has split the
+    /// command into words.
     fn new(words: &[OsString], is_split: bool) -> Self {
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         let texts = words.iter().map(|word| &**word);
@@ -253,7 +254,7 @@ impl PrepareCommand {
         })
     }
 
-    /// Runs the command. Returns whether a signal has asked for the end.
+    /// Runs the command. Returns whether a signal has asked pmctl to end.
     fn run(&self, signals: &BlockedSignals) -> Result<bool> {
         let running = WaitingCommand::fork(&self.command, signals.previous_mask())?.release()?;
         let mut is_stopped = false;
@@ -284,11 +285,12 @@ impl PrepareCommand {
     }
 }
 
-/// Lines of progress for a terminal. The commands share it, so a line is written only between two rounds, and is complete.
+/// Lines of progress for a terminal. The commands use the same terminal, so each line is complete, and is written only
+/// between two rounds.
 struct BenchProgress {
     rounds: u32,
     started: Instant,
-    /// The time from the start to the next line; `None` if standard error is not a terminal. It doubles with each line.
+    /// The time from the start to the next line; `None` if standard error is not a terminal. Doubled after each line.
     next_line_time: Option<Duration>,
 }
 
@@ -316,7 +318,7 @@ impl BenchProgress {
     }
 }
 
-/// Returns the message that `complete` of the rounds have taken `elapsed`.
+/// Returns the message that `complete` of `rounds` rounds have taken `elapsed`.
 fn progress_in_words(complete: u32, rounds: u32, elapsed: Duration) -> String {
     let remaining_time = elapsed / complete * (rounds - complete);
     format!(

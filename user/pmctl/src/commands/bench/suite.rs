@@ -147,7 +147,7 @@ fn print(args: &Bench, suite: &Suite, comparison: &Comparison<'_>) -> Result<()>
     Ok(())
 }
 
-/// Names the benchmarks that only one of both files has.
+/// Reports the benchmarks that only the baseline has, and those that only the last file has.
 fn report_uncompared_benchmarks(suite: &Suite, comparison: &Comparison<'_>) {
     let names = |names: &mut dyn Iterator<Item = &str>| {
         let names: Vec<String> = names.map(printable).collect();

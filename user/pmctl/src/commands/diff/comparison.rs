@@ -15,7 +15,7 @@ use crate::recording::perfdata::{Event, Recording};
 pub(super) struct ComparedRecordings<'a> {
     /// The recordings, each with its file.
     pub(super) recordings: Vec<(PathBuf, Recording)>,
-    /// The pairs of programs of each recording but the first.
+    /// For each recording but the first, its programs paired with those of the first recording.
     pub(super) pairs: Vec<Pairs>,
     /// The comparisons, one for each event.
     pub(super) comparisons: Vec<Comparison>,
@@ -32,7 +32,7 @@ impl ComparedRecordings<'_> {
     }
 }
 
-/// The events and samples of a row in a recording, or of a whole recording.
+/// Numbers of events and samples: of a row in one recording, or of a whole recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RecordingShare {
     pub(super) events: u64,
@@ -51,7 +51,7 @@ impl RecordingShare {
 pub(super) struct DiffRow {
     /// The text of each key.
     pub(super) cells: Vec<String>,
-    /// The row's part of each recording.
+    /// The row's numbers in each recording.
     pub(super) shares: Vec<RecordingShare>,
     /// For each recording but the first, the p-value of the difference from the first, and whether it is significant
     /// among those of all rows.
@@ -72,7 +72,7 @@ pub(super) struct Side<'a> {
     pub(super) shares: &'a Shares,
     /// The period, if samples can be compared as counts.
     pub(super) period: Option<u64>,
-    /// The recording has each event, as a sample or a part of one.
+    /// Every single event was recorded, as a sample of its own or in a merged sample.
     pub(super) has_each_event: bool,
 }
 
@@ -80,17 +80,19 @@ pub(super) struct Side<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct Comparison {
     pub(super) event: CommonEvent,
-    /// The events and samples of each recording.
+    /// The numbers of events and samples in each recording.
     pub(super) recording_totals: Vec<RecordingShare>,
     pub(super) rows: Vec<DiffRow>,
     /// The period in each recording, if counts are tested; `None` if shares are tested.
     pub(super) periods: Option<Vec<u64>>,
-    /// The recordings have each event, so that a difference of counts is a difference of the programs.
+    /// Every single event was recorded in all recordings, so that a difference of counts is a difference of the
+    /// programs.
     pub(super) is_exact: bool,
 }
 
 impl Comparison {
-    /// Compares rows with these keys. `pairs` has the pairs of programs of each recording but the first.
+    /// Compares rows grouped by these keys. `pairs` has, for each recording but the first, its programs paired with
+    /// those of the first.
     pub(super) fn new(
         event: CommonEvent,
         sides: &[Side<'_>],
@@ -165,7 +167,7 @@ impl Comparison {
         }
     }
 
-    /// Returns the difference of a row's share in a recording from that in the first.
+    /// Returns a row's share in the recording `side`, minus its share in the first recording.
     pub(super) fn delta(&self, row: &DiffRow, side: usize) -> f64 {
         row.shares[side].share_of(self.recording_totals[side])
             - row.shares[0].share_of(self.recording_totals[0])
@@ -214,7 +216,8 @@ pub(super) mod tests {
     use super::*;
     use crate::commands::report::Share;
 
-    /// Compares two recordings of the event `cycles` with these numbers of samples of 1000 events in functions.
+    /// Compares two recordings of the event `cycles`. `before` and `after` have functions with their numbers of
+    /// samples, each of 1000 events.
     pub(in super::super) fn compared_by_symbol(
         before: &[(&str, u64)],
         after: &[(&str, u64)],

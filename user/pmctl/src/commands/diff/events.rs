@@ -82,8 +82,9 @@ fn comparable(events: &[Event]) -> impl Iterator<Item = (usize, &Event)> {
     events.filter(|(_, event)| !event.is_level())
 }
 
-/// Returns the first recording's events that all others have, too. Events match by the same name, otherwise by a name that
-/// differs only in the modifiers of precise samples, if no recording has two such names.
+/// Returns the events of the first recording that all other recordings have, too. An event is looked up by its name. If
+/// a recording lacks the name, the event is looked up by its name without the modifiers of precise samples, which must
+/// fit a single event of each recording.
 fn matching_events(recordings: &[&[Event]]) -> Vec<CommonEvent> {
     let first = recordings.first().copied().unwrap_or_default();
     let with_same_name = |name: &str| -> Option<Vec<usize>> {
@@ -157,7 +158,7 @@ mod tests {
         names.iter().map(named).collect()
     }
 
-    /// Returns the names of the events that match, and their indices.
+    /// Returns the names of the events that all recordings have, and their indices.
     fn matching(recordings: &[&[&str]]) -> Vec<(String, Vec<usize>)> {
         let recordings: Vec<Vec<Event>> = recordings.iter().map(|names| events(names)).collect();
         let recordings: Vec<&[Event]> = recordings.iter().map(|events| &events[..]).collect();

@@ -21,8 +21,8 @@ fn ln_choose(n: u64, k: u64) -> f64 {
     ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k)
 }
 
-/// Returns the two-sided p-value of Fisher's exact test. Recording A has `a.0` of its `a.1` samples in a row, and B has
-/// `b.0` of `b.1`.
+/// Returns the two-sided p-value of Fisher's exact test. The tested row has `a.0` of the `a.1` samples of recording A,
+/// and `b.0` of the `b.1` samples of recording B.
 pub(super) fn p_value(a: (u64, u64), b: (u64, u64)) -> f64 {
     let row_samples = a.0 + b.0;
     let total = a.1 + b.1;
@@ -41,8 +41,8 @@ pub(super) fn p_value(a: (u64, u64), b: (u64, u64)) -> f64 {
 }
 
 /// Returns the two-sided p-value of the exact binomial test of two counts. A has `a.0` samples with a period of `a.1`
-/// events, and B has `b.0` with a period of `b.1`. If both have the same number of events, the periods determine the
-/// probability that a sample is of A.
+/// events, and B has `b.0` with a period of `b.1`. The null hypothesis is that A and B have the same number of events;
+/// the periods then determine the probability that a sample is of A.
 pub(super) fn p_value_of_counts(a: (u64, u64), b: (u64, u64)) -> f64 {
     let samples = a.0 + b.0;
     if samples == 0 || a.1 == 0 || b.1 == 0 {
@@ -59,8 +59,9 @@ pub(super) fn p_value_of_counts(a: (u64, u64), b: (u64, u64)) -> f64 {
     two_sided_p_value(ln_probability, (0, mode, samples), a.0)
 }
 
-/// Returns the total probability of all outcomes that are at most as probable as the observed one. Outcomes are numbers
-/// from `least` to `most`. `ln` returns the logarithm of an outcome's probability, which falls on both sides of the mode.
+/// Returns the total probability of all outcomes that are at most as probable as the observed one. Outcomes are the
+/// numbers from `least` to `most`. `ln` returns the logarithm of an outcome's probability. The probability must fall on
+/// both sides of the most probable outcome.
 fn two_sided_p_value(
     ln: impl Fn(u64) -> f64,
     (least, mode, most): (u64, u64, u64),
@@ -80,8 +81,8 @@ fn two_sided_p_value(
     sum.min(1.0)
 }
 
-/// Returns the first number from `start` to `end`, exclusive, for which the condition does not hold; `end` if it holds for
-/// all. If the condition does not hold for a number, it must not hold for any larger one.
+/// Returns the first number from `start` to `end`, exclusive, for which the condition does not hold; `end` if it holds
+/// for all. The condition must not hold again for a larger number.
 fn partition_point(mut start: u64, mut end: u64, holds: impl Fn(u64) -> bool) -> u64 {
     while start < end {
         let middle = start + (end - start) / 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The conditions of --fail-if, for recordings that have each event.
+//! The conditions of --fail-if, for recordings in which every single event was recorded.
 
 use perfmon_compare::condition::{Condition, Limit, NS, TIME};
 
@@ -64,8 +64,8 @@ pub(super) fn check_conditions(
     Ok(code)
 }
 
-/// Returns the condition with a limit in events. The parser takes a limit of `time` for seconds, but here `time` is a
-/// function.
+/// Returns the condition with a limit in events. The parser takes a limit of `time` for seconds, but here `time` is the
+/// name of a function.
 fn with_limit_in_events(condition: &Condition) -> Condition {
     let limit = match condition.limit {
         Limit::Mean(nanoseconds) if condition.event == TIME => Limit::Mean(nanoseconds / NS),

@@ -51,7 +51,7 @@ pub(super) fn write(compared: &ComparedRecordings<'_>, output: &mut Screen) -> R
     Ok(writeln!(output)?)
 }
 
-/// Returns a row as an object: its keys, its part of each recording, and the differences from the first recording.
+/// Returns a row as an object: its keys, its numbers in each recording, and the differences from the first recording.
 fn row_object(comparison: &Comparison, row: &DiffRow, args: &Diff) -> Value {
     let keys = args.keys();
     let keys = keys.iter().zip(&row.cells);

@@ -95,15 +95,15 @@ fn missing_file_advice(args: &Diff) -> &'static str {
     }
 }
 
-/// Returns the period of an event, if all samples have the same one and none is missing. Only then can samples be compared
-/// as counts.
+/// Returns the period of an event, if all samples have the same period and no sample is missing. Only then can samples
+/// be compared as counts.
 fn period_of_counts(recording: &Recording, event: usize) -> Option<u64> {
     let period = recording.events[event].attr.fixed_period();
     period.filter(|_| recording.has_all_samples())
 }
 
-/// Returns whether the recording has each event, as a sample or a part of a merged one. A period of 1 is not enough: events
-/// that happen while a sample is taken have no sample.
+/// Returns whether every single event was recorded, as a sample of its own or in a merged sample. A period of 1 is not
+/// enough: events that happen while a sample is taken have no sample.
 fn has_each_event(recording: &Recording, event: usize) -> bool {
     recording.events[event].attr.samples_each_event() && recording.has_all_samples()
 }

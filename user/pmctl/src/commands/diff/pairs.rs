@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pairs of programs that have different names in two recordings. They are compared as one row, since a program is often
-//! compared with its next version.
+//! Pairs of programs that have different names in two recordings. The programs of a pair are compared as one row, since
+//! a program is often compared with its next version.
 
 use std::path::Path;
 
@@ -22,8 +22,8 @@ pub(super) struct Pairs {
 }
 
 impl Pairs {
-    /// Pairs the programs of two recordings: those with the most functions in common, or else the two that were
-    /// recorded.
+    /// Pairs the programs of two recordings: programs with the most functions in common, or else the main programs of
+    /// both recordings.
     pub(super) fn find(first: &Recording, other: &Recording) -> Self {
         let (first_files, other_files) = (files(first), files(other));
         let only_in = |files: &AHashMap<String, AHashSet<&str>>, others: &AHashMap<_, _>| {
@@ -72,8 +72,8 @@ impl Pairs {
         pair.map_or(name, |(_, first_name)| first_name)
     }
 
-    /// Returns the name that a task has in the first recording. A task with the name of a paired program has the name of the
-    /// other program there.
+    /// Returns the name that a task has in the first recording. If a paired program has this name, returns the name of
+    /// the program that it is paired with.
     pub(super) fn first_comm<'a>(&'a self, name: &'a str) -> &'a str {
         let mut names = self.names.iter();
         let pair = names.find(|(other_name, _)| truncated_comm(other_name) == name);

@@ -137,7 +137,7 @@ fn write_event(
     )?)
 }
 
-/// Prints the rows that differ, of recordings that have each event.
+/// Prints the rows whose counts differ. Every single event must have been recorded in all recordings.
 fn write_exact_rows(comparison: &Comparison, args: &Diff, output: &mut Screen) -> Result<()> {
     let sides = comparison.recording_totals.len();
     let counts = ["count A", "count B", "count C"].iter().take(sides);

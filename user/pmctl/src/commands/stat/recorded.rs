@@ -214,7 +214,7 @@ fn to_column(event: &V1Event) -> Column {
     }
 }
 
-/// Returns the meaning that has this name.
+/// Returns the meaning (such as cycles) that a file of --record has under this name.
 fn find_meaning(name: &str) -> Option<Meaning> {
     let mut common_events = [Vendor::Intel, Vendor::Amd]
         .into_iter()
@@ -253,7 +253,7 @@ fn to_run(
     }
 }
 
-/// Converts seconds to a duration; 0 for a number that is no duration, such as a negative one.
+/// Converts seconds to a duration; 0 for a number that can't be a duration, such as a negative one.
 fn to_duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }

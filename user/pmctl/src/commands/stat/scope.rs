@@ -85,7 +85,8 @@ impl CpuSplit {
 }
 
 impl Scope {
-    /// Returns the scope that the options ask for. `cgroups` is the number of cgroups, if these are counted.
+    /// Returns the scope that the options ask for. `cgroups` is the number of cgroups; `None` if no cgroups are
+    /// counted.
     pub(super) fn from_args(
         args: &Stat,
         online: &[usize],
@@ -129,8 +130,8 @@ impl Scope {
         })
     }
 
-    /// Returns the scope with the number of cgroups that have columns, which are at `column_places`: cgroups that match
-    /// a pattern may have been left out when their events were opened.
+    /// Reduces the number of cgroups to the number of those that have columns. `column_places` are the places of the
+    /// columns. Cgroups that match a pattern have no columns if they were left out when their events were opened.
     pub(super) fn with_cgroup_count_of<'a>(
         self,
         column_places: impl Iterator<Item = &'a CountedPlace>,
@@ -192,7 +193,7 @@ pub(super) fn split_cpus(cpus: &[usize], split: CpuSplit) -> Vec<(CountedPlace, 
     parts.into_iter().map(place).collect()
 }
 
-/// Returns the numbers of the core, die or package that a CPU belongs to. `names` are files in its topology folder.
+/// Reads the files `names` in the topology folder of a CPU: the numbers of its core, die or package.
 fn topology_ids(cpu: usize, names: &[&str]) -> Vec<u32> {
     let number = |name: &&str| {
         let file = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}");

@@ -5,7 +5,7 @@ use crate::events::linux_pmu::Scale;
 use crate::events::values::Unit;
 use crate::system::text::{printable, thousands};
 
-/// The unit of a column whose numbers are no plain counts.
+/// The unit of a column whose numbers are not plain counts.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ColumnUnit {
     /// The unit of a machine value, or of a software event.

@@ -18,8 +18,8 @@ use crate::system::stdio::complain;
 const SAMPLED_ONLY_REASON: &str =
     "The processor counts it with precise samples only: `pmctl record` takes these.";
 
-/// Returns the events of `texts`, the driver's events in -e. If `texts` is empty, returns the default events, unless other
-/// events or metrics are counted (`has_other_counts`).
+/// Returns the events of `texts`, which are the parts of -e that name the driver's events. If `texts` is empty, returns
+/// the default events, unless other events or metrics are counted (`has_other_counts`).
 pub(super) fn wanted_events(
     args: &Stat,
     (texts, has_other_counts): (&[String], bool),

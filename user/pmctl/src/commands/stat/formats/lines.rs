@@ -32,7 +32,8 @@ pub(in crate::commands::stat) fn share_in_lines(
     counted_share(runs, index).unwrap_or(100.0)
 }
 
-/// Adds the totals of all runs to a line format where perf writes them: in output without intervals, or with --summary.
+/// Adds the totals of all runs to a line format, where perf writes totals: in output without intervals, or with
+/// --summary.
 pub(in crate::commands::stat) struct WithTotals<F> {
     format: F,
     /// An interval has been written.

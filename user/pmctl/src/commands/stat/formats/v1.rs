@@ -89,7 +89,7 @@ pub(in crate::commands::stat) struct V1Event {
     pub(in crate::commands::stat) counter: Option<String>,
     /// The event's bits in the select register of `counter`.
     pub(in crate::commands::stat) select: Option<u64>,
-    /// The unit of the number, if it is no count.
+    /// The unit of the number, if it is not a count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::commands::stat) unit: Option<String>,
     /// The factor that converts the number to that unit.

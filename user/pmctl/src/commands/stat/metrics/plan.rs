@@ -31,7 +31,7 @@ pub(crate) struct CountedEvents {
     pub(crate) pmus: Vec<PmuEvent>,
 }
 
-/// Returns `events` of -e and the events of -M by run, and the metrics of -M.
+/// Returns the events of each run, which are `events` of -e and the events of -M, and the metrics of -M.
 pub(crate) fn counted_events(
     args: &Stat,
     events: Vec<EventSpec>,
@@ -81,7 +81,7 @@ pub(crate) fn counted_events(
     })
 }
 
-/// Distributes `events` of -e and the metrics' events of the driver to runs. There is at least one run.
+/// Distributes the driver's events to runs: `events` of -e, and the events of the metrics. Returns at least one run.
 fn pack_into_runs(
     args: &Stat,
     events: Vec<EventSpec>,
@@ -104,7 +104,7 @@ fn pack_into_runs(
     Ok(packed)
 }
 
-/// Makes one group of those events of each run that have no group, so that they are read at the same moment.
+/// In each run, puts the events without a group into one group, so that they are read at the same moment.
 fn group_each_run(runs: &mut [Vec<EventSpec>]) {
     for (index, run) in runs.iter_mut().enumerate() {
         for event in run.iter_mut().filter(|event| event.group.is_none()) {
@@ -113,8 +113,8 @@ fn group_each_run(runs: &mut [Vec<EventSpec>]) {
     }
 }
 
-/// The indices of events among all events that are counted: those of the driver, run by run, software events, and those
-/// of Linux's PMUs.
+/// Converts positions of events to indices among all events that are counted. The order is: the driver's events run by
+/// run, then software events, then events of Linux's PMUs.
 struct EventIndices {
     /// The index of the first event of each run.
     first_of_run: Vec<usize>,
@@ -139,8 +139,9 @@ impl EventIndices {
         }
     }
 
-    /// Returns the metric with the indices of its events. `places` has, for each of its events of the driver, the
-    /// indices of the run and of the event in the run. Adds its events of Linux's PMUs to those that are counted.
+    /// Returns the metric with the indices of its events. `places` has a pair for each event of the metric that the
+    /// driver counts: the index of the run, and the index of the event in that run. The metric's events of Linux's PMUs
+    /// are added to the counted ones if they are new.
     fn add_metric(
         &mut self,
         countable: CountableMetric,
@@ -171,7 +172,8 @@ impl EventIndices {
     }
 }
 
-/// A metric that can be counted, with its events by their names in formulas: those of the driver, and of Linux's PMUs.
+/// A metric that can be counted, with its events by their names in formulas: first the driver's, then those of Linux's
+/// PMUs.
 struct CountableMetric {
     metric: Metric,
     counters: Vec<(String, EventSpec)>,

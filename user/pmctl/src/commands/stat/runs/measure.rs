@@ -27,7 +27,7 @@ use crate::system::stdio::complain;
 pub(in crate::commands::stat) struct RunPlan {
     /// The command, if there is one.
     pub(in crate::commands::stat) command: Option<Command>,
-    /// Processes and threads to watch: a run without a command ends when all of them have ended.
+    /// Processes and threads to watch: a run without a command ends when all these tasks have ended.
     pub(in crate::commands::stat) watched: TaskList,
     /// Time between two reports of the counts.
     pub(in crate::commands::stat) interval: Option<Duration>,
@@ -170,7 +170,8 @@ fn open_watched(plan: &RunPlan) -> Result<Vec<WatchedEnd>> {
     Ok(watched)
 }
 
-/// Opens an event that counts nothing, and is hung up when the thread has ended; `None` if it has ended already.
+/// Opens an event that counts nothing, and is hung up when the thread has ended; `None` if the thread has ended
+/// already.
 fn open_end_event(tid: u32) -> Result<Option<perfmon::Event>> {
     let device = Device::open().map_err(exit::with_help)?;
     let event = perfmon::Event::dummy().user().pid(tid).disabled();
@@ -321,7 +322,8 @@ impl Timers<'_> {
         self.ticker.as_mut()?.failure.take()
     }
 
-    /// Starts the counters. The timeout begins once all of them have started, so that each of them runs for all of it.
+    /// Starts the counters. The timeout begins when all counters have started, so that each counter runs for the whole
+    /// timeout.
     fn start_counters(&mut self, source: &mut dyn CountSource) -> Result<()> {
         source.start()?;
         self.end = self.timeout.map(|timeout| Instant::now() + timeout);

@@ -116,8 +116,10 @@ impl StoppedRun {
         }
     }
 
-    /// Returns the last run if a signal asked for its end or killed the command, and other runs precede it or were to
-    /// follow. Removes the last run from `runs` if others precede it.
+    /// Returns the last run as a stopped one if a signal asked for its end or killed the command.
+    ///
+    /// - If other runs precede it, it is removed from `runs`.
+    /// - If it is the only run, it stays in `runs`, and is returned only if more runs were requested.
     pub(in crate::commands::stat) fn take_last_if_stopped(
         runs: &mut Vec<Run>,
         requested: Option<u32>,
@@ -131,9 +133,13 @@ impl StoppedRun {
         requested.is_some_and(|runs| runs > 1).then_some(stopped)
     }
 
-    /// Returns the command's exit code, or `NO_COUNT` after a run that could not be counted. If the command succeeded but
-    /// the user asked for more runs, returns the exit code of the signal, so that a script does not take a part of the runs
-    /// for all.
+    /// Returns the exit code:
+    ///
+    /// - after a run that could not be counted, `NO_COUNT`;
+    /// - if the command failed, its exit code;
+    /// - if the command succeeded but more runs were requested, the exit code of the signal, so that a script does not
+    ///   take a part of the runs for all of them;
+    /// - otherwise 0.
     pub(in crate::commands::stat) fn exit_code(&self) -> u8 {
         if self.has_failed {
             return exit::NO_COUNT;

@@ -15,12 +15,12 @@ use crate::system::exit::{self, Usage};
 #[derive(Debug)]
 pub(in crate::commands::stat) struct TooManyEvents {
     text: String,
-    /// The command line is wrong: the counters are too few even if no other program uses any.
+    /// The error is a mistake in the command line: the counters are too few even if no other program uses any.
     is_usage: bool,
 }
 
 impl TooManyEvents {
-    /// Wraps the driver's error for events of tasks. It is no usage error: other programs may hold the counters.
+    /// Wraps the driver's error for events of tasks. This is not a usage error: other programs may hold the counters.
     pub(in crate::commands::stat) fn from_driver(error: &anyhow::Error) -> Self {
         Self {
             text: error.to_string(),

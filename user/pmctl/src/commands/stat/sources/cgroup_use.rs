@@ -29,7 +29,8 @@ pub(in crate::commands::stat) struct NamedCgroup {
 }
 
 impl NamedCgroup {
-    /// Returns whether another cgroup has the same rows. The root has two names: an empty one and `/`.
+    /// Returns whether both are one cgroup under one name, so that their rows in the report would be the same. The root
+    /// cgroup has two names: an empty one and `/`.
     fn is_same(&self, other: &Self) -> bool {
         self.cgroup.path() == other.cgroup.path() && self.name == other.name
     }

@@ -78,8 +78,8 @@ struct RefusedCgroupGroup {
 }
 
 impl CgroupCounts {
-    /// Prepares `events`, and opens none yet. `preceding` is the number of events before them on the command line;
-    /// `has_all_events` says that the command line has no others.
+    /// Prepares `events`, and opens none yet. `preceding` is the number of other events before `events` on the command
+    /// line; `has_all_events` is true if the command line has no other events.
     pub(in crate::commands::stat) fn new(
         mut events: Vec<EventSpec>,
         cgroups: &CgroupUse,
@@ -203,8 +203,9 @@ impl CgroupCounts {
         }
     }
 
-    /// Marks the events of a refused group that the driver can't count as unsupported, as perf does, so that the others
-    /// can be opened. Drops a cgroup that a pattern matches if it is the reason: it may have been removed meanwhile.
+    /// Finds the events of a refused group that the driver can't count, and marks them as unsupported, as perf does.
+    /// The other events can then be opened. If the cgroup is the reason for the refusal, and a pattern matches it,
+    /// drops the cgroup: it may have been removed meanwhile.
     ///
     /// # Errors
     /// The reason for the refusal, if no single event is its cause.

@@ -37,7 +37,7 @@ fn needs_register(event: &EventSpec) -> bool {
     matches!(event.encoding, Some(Encoding::RawWithRegister(..)))
 }
 
-/// Returns whether an event has another event select on each kind of core, or is of one kind only.
+/// Returns whether an event has different event selects on the kinds of cores, or exists on one kind only.
 fn is_kind_specific(event: &EventSpec, pmu: &Pmu) -> bool {
     let is_hybrid = !pmu.core_kinds().is_empty();
     let has_select = matches!(
@@ -56,7 +56,8 @@ pub(in crate::commands::stat) struct CpuEvents {
     /// The names that the user gave to the events.
     names: Vec<String>,
     cpus: Cpus,
-    /// The CPUs of each sum, and its place; no place if all CPUs are one sum.
+    /// The sums that are reported: each has a place, and the CPUs whose counts are added up. A single sum of all CPUs
+    /// has no place.
     summed_cpus: Vec<(Option<CountedPlace>, Cpus)>,
     /// The open groups of each CPU, in the order of `cpus`. Empty before the first run.
     open_groups: Vec<Vec<CpuGroup>>,
@@ -164,8 +165,8 @@ impl CpuEvents {
         Some(event.label(&self.names[index]))
     }
 
-    /// Marks the events of a refused group that the driver can't count as unsupported, as perf does, so that the others
-    /// can be opened.
+    /// Finds the events of a refused group that the driver can't count, and marks them as unsupported, as perf does.
+    /// The other events can then be opened.
     ///
     /// # Errors
     /// The reason for the refusal, if no single event is its cause.

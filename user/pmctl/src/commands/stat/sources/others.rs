@@ -14,7 +14,7 @@ pub(in crate::commands::stat) struct OtherEvents {
 }
 
 impl OtherEvents {
-    /// Returns whether there are none.
+    /// Returns whether there are neither such events nor values.
     pub(in crate::commands::stat) fn is_empty(&self) -> bool {
         self.software.is_empty() && self.values.is_empty() && self.pmus.is_empty()
     }

@@ -60,7 +60,7 @@ impl ColumnCount {
         }
     }
 
-    /// Returns the sum of this count and that of another place.
+    /// Returns the sum of this count and the count `other` of another place.
     pub(in crate::commands::stat) fn plus(self, other: Self) -> Self {
         Self {
             value: self.value + other.value,
@@ -100,8 +100,8 @@ impl ColumnCount {
         })
     }
 
-    /// Returns the count to report, if this is the sum of the counts of several CPUs or tasks; the reason if there is
-    /// none.
+    /// Returns the count to report for this sum of counts of CPUs or tasks; as an error, the reason why there is no
+    /// count.
     fn reported(self) -> Result<Self, Uncounted> {
         if self.takes_turns {
             return Ok(self);
@@ -113,7 +113,7 @@ impl ColumnCount {
     }
 }
 
-/// Returns the counts since `before`; if that is empty, since the start.
+/// Returns the counts since `before`. If `before` is empty, these are the counts since the start.
 pub(in crate::commands::stat) fn counts_since(now: &Summands, before: &Summands) -> Summands {
     let of_column = |(index, now): (usize, &Option<Vec<ColumnCount>>)| {
         let before = before.get(index).map_or(Some(&[][..]), Option::as_deref)?;

@@ -48,8 +48,8 @@ impl CountingManner {
     }
 }
 
-/// The first number of the groups that pmctl makes, so that their events are read at the same moment. Groups in braces have
-/// smaller numbers.
+/// The lowest number of a group that pmctl itself makes, to read the events of the group at the same moment. Groups in
+/// braces on the command line have lower numbers.
 pub(in crate::commands::stat) const OWN_GROUPS: usize = usize::MAX / 2;
 
 /// Events of tasks.
@@ -85,7 +85,7 @@ impl TaskCounts {
     /// Prepares `events` without opening them yet.
     ///
     /// # Errors
-    /// A usage error if an event needs a certain counter: the driver chooses those of tasks.
+    /// A usage error if an event needs a certain counter: the driver chooses the counters of tasks' events.
     pub(in crate::commands::stat) fn new(
         mut events: Vec<EventSpec>,
         scope: &Scope,
@@ -132,8 +132,8 @@ impl TaskCounts {
         })
     }
 
-    /// Closes the open events, since their counters are needed again, and opens all events for these threads except
-    /// those that the driver can't count.
+    /// Closes the open events, since their counters are needed again. Then opens, for each of these threads, all events
+    /// that the driver can count.
     fn reopen(&mut self, tids: &[u32]) -> Result<()> {
         self.open_groups.clear();
         loop {
@@ -230,8 +230,9 @@ impl TaskCounts {
 
     /// Reduces the events to what the driver accepts, as perf does. Returns whether an event was changed.
     ///
-    /// An event that the driver does not have becomes absent. A group of pmctl's whose events the driver has, but not as a
-    /// group, is split. If this user may not count the kernel, events without a mode are limited to user mode.
+    /// - An event that the driver does not have becomes absent.
+    /// - A group that pmctl made is split if the driver accepts each of its events, but not the group.
+    /// - If this user may not count the kernel, events without a mode are limited to user mode.
     fn drop_refused(&mut self, refused: &RefusedTaskGroup) -> bool {
         let mut has_changed = false;
         match refused.error.cause {
@@ -418,10 +419,11 @@ pub(in crate::commands::stat) fn conflict<'a>(
     }
 }
 
-/// Returns the open groups of each thread: none of a thread that has ended, so its columns have no count.
+/// Returns the open groups of each thread. A thread that has ended has no groups, so its columns have no count.
+/// `has_ended` returns whether an error means the end of the thread.
 ///
 /// # Errors
-/// The first refusal for another reason. If all threads have ended, the refusal for the first of them.
+/// The first error that does not mean the end of a thread. If all threads have ended, the error of the first one.
 fn opened_or_ended<T, E>(
     results: impl IntoIterator<Item = Result<Vec<T>, E>>,
     has_ended: impl Fn(&E) -> bool,
@@ -446,9 +448,12 @@ fn opened_or_ended<T, E>(
     }
 }
 
-/// Marks the events of a refused group as absent if the driver does not have them. `failed` has the errors of opening
-/// each event by itself, since the group may also be refused for its size. If `failed` is empty, and pmctl has made the
-/// group, splits the group: its events may be of different kinds of cores. Returns whether an event was changed.
+/// Changes the events `members` of a refused group so that they may be opened. Returns whether an event was changed.
+///
+/// `failed` has the errors of opening each event by itself, since the group may also be refused for its size.
+///
+/// - Events that the driver does not have become absent.
+/// - If `failed` is empty, and pmctl made the group, the group is split: its events may be of different kinds of cores.
 pub(in crate::commands::stat) fn mark_or_split(
     events: &mut [EventSpec],
     members: &[usize],
@@ -547,8 +552,9 @@ pub(in crate::commands::stat) fn groups(events: &[EventSpec]) -> Vec<Vec<usize>>
     groups.into_iter().map(|(_, members)| members).collect()
 }
 
-/// Returns the groups in the order in which they are opened. The driver gives each event the first free counter that fits,
-/// so an event of few counters would otherwise find them taken by events that could have others.
+/// Returns the groups in the order in which they are opened. The driver gives each event the first free counter that
+/// fits. In another order, an event that only few counters can count would find these taken by events that could use
+/// other counters.
 fn most_limited_first(events: &[EventSpec], mut groups: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
     let counters = |index: &usize| events[*index].general_counters.count_ones();
     groups.sort_by_key(|members| members.iter().map(counters).min());
