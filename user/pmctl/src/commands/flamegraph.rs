@@ -80,7 +80,7 @@ fn draw(
     flamegraph::from_lines(options, lines.iter().map(String::as_str), output)
 }
 
-/// Returns the index of the event with this name; without a name, that of the first event that is no level.
+/// Returns the index of the event with this name; without a name, the index of the first event that is not a level.
 ///
 /// # Errors
 /// No event has this name, or the event is a level, such as a temperature, which can't be divided among functions.

@@ -91,7 +91,7 @@ fn shown_fields(args: &Script, recording: &Recording) -> Vec<Field> {
         .collect()
 }
 
-/// Returns the data of the memory access that a field shows; `None` for other fields.
+/// Returns the part of the memory access that a field shows; `None` for fields that show none.
 const fn access_need(field: Field) -> Option<KeyNeed> {
     match field {
         Field::Addr => Some(KeyNeed::DataAddress),
@@ -101,7 +101,8 @@ const fn access_need(field: Field) -> Option<KeyNeed> {
     }
 }
 
-/// Returns the data that a field shows and the options of `pmctl record` for it, if samples with these parts lack the data.
+/// If samples with these parts lack the data that a field shows, returns the name of the data, and the options of
+/// `pmctl record` that record it.
 fn missing_data(field: Field, parts: SampleParts) -> Option<(&'static str, String)> {
     match field {
         Field::Brstack => (!parts.has_branches).then(|| ("branches", "-b".to_owned())),
@@ -147,7 +148,7 @@ fn write_warnings(
     Ok(perfdata::warn(notes, colors, &mut io::stderr())?)
 }
 
-/// Returns whether all samples of these events have the same period, so that the field is of no use.
+/// Returns whether all samples of these events have the same period, so that the field of the period says nothing.
 fn have_one_period(events: &[Event]) -> bool {
     let mut periods = events.iter().map(|Event { attr, .. }| {
         // The period of a merged sample is the number of samples that it stands for.
@@ -252,7 +253,8 @@ fn push_branches(line: &mut String, named: &NamedSample<'_>, names: &SampleNames
     }
 }
 
-/// Appends the call chain and an empty line, as perf does: a line for each address, and below it the source line.
+/// Appends the call chain as perf does: a line for each address, with the source line below it, and an empty line at
+/// the end.
 fn push_chain<'a>(line: &mut String, frames: impl Iterator<Item = Frame<'a>>, has_lines: bool) {
     for frame in frames {
         line.push('\t');

@@ -16,7 +16,7 @@ pub(super) struct Instruction {
     pub(super) target: Option<u64>,
 }
 
-/// Disassembles code. `name` returns the function that an address is in, and the offset in it.
+/// Disassembles code. `name` returns the function at an address, and the address's offset in that function.
 pub(super) fn disassemble<'a>(
     code: &Code,
     syntax: Syntax,
@@ -67,7 +67,8 @@ pub(super) fn disassemble<'a>(
 mod tests {
     use super::*;
 
-    /// The code of `f: dec %rax; jnz f; call g; mov 0x10(%rip),%edx; ret`, assembled by gas, and a prefix by itself.
+    /// The code of `f: dec %rax; jnz f; call g; mov 0x10(%rip),%edx; ret`, assembled by gas, and after it a prefix
+    /// without an instruction.
     const CODE: [u8; 18] = [
         0x48, 0xff, 0xc8, 0x75, 0xfb, 0xe8, 0xf6, 0x0f, 0x00, 0x00, 0x8b, 0x15, 0x10, 0x00, 0x00,
         0x00, 0xc3, 0x48,

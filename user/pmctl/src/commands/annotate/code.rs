@@ -27,7 +27,7 @@ const MAX_FUNCTION_SIZE: u64 = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Code {
     pub(super) bytes: Vec<u8>,
-    /// The address of the first byte: by the file's headers, or in the kernel during the recording.
+    /// The address of the first byte: the one in the file's headers or, for the kernel, the one during the recording.
     pub(super) address: u64,
     /// Size of the program's registers in bits: 32 or 64.
     pub(super) bits: u32,
@@ -79,8 +79,8 @@ impl Code {
     }
 }
 
-/// Returns by how many bytes a part of the kernel has moved since the recording. KASLR may move the image at each boot; a
-/// module must not have moved.
+/// Returns by how many bytes the kernel's image has moved since the recording, since KASLR may move it at each boot.
+/// For a module, returns 0, or fails if the module has moved.
 ///
 /// # Errors
 /// The reason why the recorded code can't be found in memory.

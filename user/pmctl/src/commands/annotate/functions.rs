@@ -43,7 +43,7 @@ pub(crate) struct SampledFunctions {
 }
 
 impl SampledFunctions {
-    /// Collects the functions of those samples of an event that `filter` selects.
+    /// Collects the functions that have samples of an event. Only samples that `filter` selects are counted.
     pub(crate) fn collect(recording: &Recording, event: usize, filter: &Filter) -> Result<Self> {
         let mut functions: AHashMap<(Option<FileNumber>, u64), SampledFunction> = AHashMap::new();
         let mut total_events: u64 = 0;
@@ -113,7 +113,7 @@ impl SampledFunctions {
         ))
     }
 
-    /// Returns the functions with samples in code that was inlined from a function with this name.
+    /// Returns the functions that contain sampled code of the inlined function with this name.
     pub(super) fn containing_inlined(
         &self,
         recording: &Recording,

@@ -24,7 +24,7 @@ const MAX_SOURCE_SIZE: u64 = 1 << 26;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listing {
     pub(crate) lines: Vec<ListingLine>,
-    /// Notes on missing parts, with the reasons.
+    /// Notes that say which parts are missing, and why.
     pub(crate) notes: Vec<String>,
     /// Event count of the samples at the listed instructions.
     pub(super) shown_events: u64,
@@ -148,7 +148,7 @@ struct SourceLines<'a> {
     function: &'a SampledFunction,
     /// The lines of each file; `None` if it can't be read.
     files: AHashMap<String, Option<Vec<String>>>,
-    /// The number of the file, and the line in it, of the source line that was shown last.
+    /// The source line that was shown last: the number of its file, and the line number.
     last_shown: Option<(u32, u32)>,
     /// Paths of the files that can't be read.
     missing_files: BTreeSet<String>,
@@ -166,7 +166,8 @@ impl<'a> SourceLines<'a> {
         }
     }
 
-    /// Returns the lines to show before the instruction at an offset: none if it has the same line as the previous one.
+    /// Returns the lines to show before the instruction at an offset: none if its source line is that of the previous
+    /// instruction.
     fn lines_before(&mut self, offset: u64) -> Vec<ListingLine> {
         let path = Path::new(&self.function.path);
         let version = self.recording.version(path);

@@ -23,7 +23,7 @@ use crate::system::text::{count, printable, thousands};
 pub(crate) use functions::{SampledFunction, SampledFunctions};
 pub(crate) use listing::{LineContent, Listing};
 
-/// Prints the functions with the name of the arguments; without a name, the function with the most samples among those
+/// Prints the functions that the arguments name. Without a name, prints the function with the most samples among those
 /// whose code can be shown.
 pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
@@ -79,8 +79,8 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
     Ok(())
 }
 
-/// Returns the functions of this name, or the one with the most samples. If a function of this name was only inlined, returns
-/// the functions that contain its code, and the name.
+/// Returns the functions with the name of the arguments; without a name, the function with the most samples. If a
+/// function of this name was only inlined, returns the functions that contain its code, and the name.
 fn find_functions<'a, 'b>(
     functions: &'a SampledFunctions,
     recording: &Recording,
@@ -119,12 +119,13 @@ fn write_inlined_note(
     )
 }
 
-/// The first function of a list whose code can be read.
+/// The first of some functions whose code can be read.
 #[derive(Debug, PartialEq, Eq)]
 struct FirstReadable<T> {
     index: usize,
     content: T,
-    /// The reason why the code of the list's first function can't be read; `None` if this is that function.
+    /// The reason why an earlier function was skipped: the error of the first function in the list. `None` if no
+    /// function was skipped.
     skip_reason: Option<String>,
 }
 

@@ -18,14 +18,15 @@ pub(super) fn is_in_rust_library(path: &str) -> bool {
     path.starts_with(RUSTC_PREFIX)
 }
 
-/// Returns the file of the component `rust-src` that `path` names, if rustup has installed it from the commit in `path`.
+/// Returns the file on this machine that `path` names. It is part of the component `rust-src`, which rustup must have
+/// installed for the commit in `path`.
 pub(super) fn find_source(path: &str) -> Option<PathBuf> {
     let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".rustup"));
     let rustup = env::var_os("RUSTUP_HOME").map(PathBuf::from).or(home)?;
     find_in(&rustup, path)
 }
 
-/// Returns the file that `path` names, from the toolchain of its commit in rustup's folder `rustup`.
+/// Returns the file that `path` names, from the toolchain of the commit in `path`. `rustup` is rustup's folder.
 fn find_in(rustup: &Path, path: &str) -> Option<PathBuf> {
     let (commit, file) = path.strip_prefix(RUSTC_PREFIX)?.split_once('/')?;
     let mut toolchains = fs::read_dir(rustup.join("toolchains")).ok()?.flatten();

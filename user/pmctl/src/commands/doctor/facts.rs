@@ -27,8 +27,8 @@ impl CheckedFacts<'_> {
         error.map(|error| error.cause.clone())
     }
 
-    /// Returns whether a trial has counted. If so, the NMI watchdog holds no counter, even if it is on: that of a kernel
-    /// with `CONFIG_HARDLOCKUP_DETECTOR_BUDDY` needs none.
+    /// Returns whether a trial has counted. If so, the NMI watchdog holds no counter, even if it is on: the watchdog of
+    /// a kernel with `CONFIG_HARDLOCKUP_DETECTOR_BUDDY` needs no counter.
     pub(super) fn can_count(&self) -> bool {
         matches!(self.trials.counter, Trial::Succeeded(_)) || self.trials.event.has_counted()
     }
@@ -39,7 +39,8 @@ impl CheckedFacts<'_> {
         !self.can_count() && matches!(text, Ok(Some(text)) if text == "1")
     }
 
-    /// Returns a finding that prevents counting the whole system: a note if programs can be counted, otherwise a failure.
+    /// Returns the finding for an obstacle to counting the whole system: a note if programs can be counted, otherwise a
+    /// failure.
     pub(super) fn bad_for_system(&self, text: impl Into<String>) -> Finding {
         if self.trials.event.has_counted() {
             Finding::note(text)

@@ -59,7 +59,7 @@ impl Finding {
         Self::new(Verdict::Unknown, text)
     }
 
-    /// Adds the advice what to do.
+    /// Adds advice on what to do.
     pub(super) fn fix(self, fix: impl Into<String>) -> Self {
         Self {
             fix: Some(fix.into()),
@@ -68,7 +68,8 @@ impl Finding {
     }
 }
 
-/// Returns the finding of a check: `Err` is the finding of a check that ended early because a file can't be read.
+/// Returns the finding of either variant. `Err` is the finding of a check that ended early because a file can't be
+/// read.
 pub(super) fn finding_or_early(finding: Result<Finding, Finding>) -> Finding {
     finding.unwrap_or_else(|early| early)
 }

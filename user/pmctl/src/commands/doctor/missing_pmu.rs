@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recognizes a PMU that CPUID reports and that does not exist. On AMD processors, CPUID can't report that the oldest
-//! counters are missing. A hypervisor without a PMU ignores writes to them, and they stay 0. Linux tests them at boot.
+//! Recognizes a PMU that CPUID reports although it does not exist. On AMD processors, CPUID can't report that the
+//! oldest counters are missing. If a hypervisor does not emulate these counters, they ignore writes and stay 0, which
+//! Linux notices when it tests them at boot.
 
 use super::facts::CheckedFacts;
 

@@ -22,7 +22,7 @@ const SAMPLE_PERIOD: u64 = 10_007;
 /// The text of a check whose interface was not tried: [`Trial::NotTried`].
 pub(super) const NOT_TRIED: &str = "not tried: these are the files of another machine";
 
-/// Outcome of an attempt.
+/// The outcome of trying an interface.
 #[derive(Debug)]
 pub(super) enum Trial {
     /// The interface was not tried, since the facts are of another machine.

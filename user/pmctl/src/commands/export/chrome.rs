@@ -142,7 +142,7 @@ impl Slices<'_> {
         }
     }
 
-    /// Ends all open slices at `time`, except the outermost `kept` ones.
+    /// Ends all open slices at `time`, except `kept` slices of the outermost callers.
     fn close(&mut self, kept: usize, time: u64) {
         for open in self.open.drain(kept..) {
             self.all[open].end = time;
@@ -204,7 +204,8 @@ mod tests {
     use crate::recording::perfdata::example::{example, value_attr};
     use crate::recording::perfdata::{Body, Record, Records};
 
-    /// Returns the name and the number in the track of a value with one sample.
+    /// Exports a recording of a value whose samples are `number`, and returns the name of the value's track and the
+    /// number in it.
     fn track(value: &str, number: u64) -> (Value, Value) {
         let mut recording = example(false);
         value.clone_into(&mut recording.events[0].name);

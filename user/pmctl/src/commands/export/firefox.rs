@@ -187,7 +187,7 @@ struct Tables<'a> {
     functions: Interner<usize>,
     places: Interner<usize>,
     stacks: Interner<(Option<usize>, usize)>,
-    /// Numbers of stacks in these tables, by their numbers in the profile.
+    /// The number of each stack in these tables, by the stack's number in the profile.
     stack_numbers: AHashMap<usize, usize>,
 }
 
@@ -378,7 +378,8 @@ mod tests {
     use crate::recording::perfdata::example::example;
     use crate::recording::perfdata::{Body, Record, Records, Task};
 
-    /// Returns the weights of the samples of each thread, for two threads with a sample each of these periods.
+    /// Exports a recording of two threads, each with one sample of one of these periods. Returns the weights of each
+    /// thread's samples.
     fn weights(periods: [u64; 2]) -> Vec<Value> {
         let mut recording = example(false);
         let first_sample = recording

@@ -14,7 +14,7 @@ use super::profile::{Interner, Profile, ProfileThread};
 use crate::recording::file_text::path_of_text;
 use crate::recording::symbols::hexadecimal;
 
-/// The message `Profile`. Texts are numbers of entries of `string_table`.
+/// The message `Profile`. Each text is stored as an index in `string_table`.
 #[derive(Clone, PartialEq, Message)]
 struct Pprof {
     #[prost(message, repeated, tag = "1")]
@@ -124,7 +124,7 @@ struct Function {
     filename: i64,
 }
 
-/// The texts of a profile with their numbers; the empty text has number 0.
+/// The texts of a profile, numbered by their indices in `string_table`; the empty text has number 0.
 struct Texts(Interner<String>);
 
 impl Texts {
@@ -272,8 +272,8 @@ fn task_labels(profile: &Profile<'_>, thread: ProfileThread, texts: &mut Texts) 
     ]
 }
 
-/// Returns the location with this index. `places` are those of the functions that are inlined there, the innermost first,
-/// and of the function that contains them.
+/// Returns the location with this index. `places` has a place for each function that is inlined there, the innermost
+/// first, and then the place of the function that contains them.
 fn location(profile: &Profile<'_>, index: usize, places: &[usize]) -> Location {
     let outer_place = &profile.places.values[places[places.len() - 1]];
     let line = places.iter().map(|place| {
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(sum, 1_500_000_000);
     }
 
-    /// Returns the example with a frequency, and with samples of these periods.
+    /// Returns the example recording, sampled with a frequency. Its samples have these periods.
     fn with_periods(periods: &[u64]) -> Recording {
         let mut recording = example(false);
         recording.events[0].attr = recording.events[0].attr.with_frequency();

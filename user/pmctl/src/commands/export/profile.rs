@@ -42,7 +42,7 @@ impl<T: Clone + Eq + Hash> Interner<T> {
     }
 }
 
-/// A function.
+/// A function of a program or library.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Function {
     pub(super) name: String,
@@ -113,14 +113,14 @@ pub(super) struct Profile<'a> {
     pub(super) objects: Interner<String>,
     pub(super) functions: Interner<Function>,
     pub(super) places: Interner<CodeLocation>,
-    /// Stacks as trees: for each stack, the number of its caller's stack and of its innermost place. A caller's stack has
-    /// a smaller number than the stacks of its callees.
+    /// The stacks. Each is a pair: the number of its caller's stack, if there is one, and the number of its innermost
+    /// place. A caller's stack has a smaller number than the stacks of its callees.
     pub(super) stacks: Interner<(Option<usize>, usize)>,
     pub(super) timed_samples: Vec<TimedSample>,
     /// The last name of each thread with samples.
     pub(super) threads: BTreeMap<ProfileThread, String>,
-    /// For each process number, the reuse counts of its processes with samples ([`SampleNames::pid_reuse_count`]), in their
-    /// order.
+    /// For each process number, the values of [`SampleNames::pid_reuse_count`] for its processes with samples, in the
+    /// order of these processes.
     pid_reuse_counts: AHashMap<u32, Vec<u32>>,
 }
 
@@ -253,7 +253,8 @@ impl<'a> Profile<'a> {
         }
     }
 
-    /// Returns the unit of an event's numbers in the file, and a function that converts a number of the recording to it.
+    /// Returns the unit of an event's numbers in the exported file, and a function that converts a number of the
+    /// recording to that unit.
     pub(super) fn unit(&self, event: usize) -> (&'static str, fn(u64) -> u64) {
         unit_in_viewers(self.recording.events[event].attr.unit())
     }

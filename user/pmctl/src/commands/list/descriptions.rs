@@ -68,7 +68,8 @@ impl Descriptions {
         Ok(descriptions)
     }
 
-    /// Adds the descriptions of a file, and with `unit` only those of events of that unit.
+    /// Adds the descriptions in a file. With `unit`, adds only the descriptions of events whose field `unit` has this
+    /// value.
     fn add_file(&mut self, path: &Path, unit: Option<&str>) -> Result<()> {
         let text = fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
         // A file with an object has the names of groups of metrics.

@@ -60,7 +60,7 @@ pub(super) fn matching_metrics(
     Ok(listed_metrics)
 }
 
-/// Returns whether one of these names matches `glob`; without a pattern, all do.
+/// Returns whether one of these names matches `glob`; without a pattern, returns true.
 fn has_match<'a>(glob: Option<&str>, mut names: impl Iterator<Item = &'a str>) -> bool {
     glob.is_none_or(|glob| {
         let glob = glob.to_ascii_lowercase();

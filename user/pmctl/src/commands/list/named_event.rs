@@ -147,7 +147,7 @@ impl NamedEvent {
         names.chain(erratum).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the low 8 bits of the event number, which are all of it on Intel's processors.
+    /// Returns the low 8 bits of the event number. Event numbers of Intel's processors have only these bits.
     fn event_number(&self) -> Option<u16> {
         self.select().map(|select| (select.bits() & 0xff) as u16)
     }

@@ -27,7 +27,7 @@ pub(super) struct ListedPmuEvent {
     /// The CPUs that the event is read on, each for its socket or die; `None` if each CPU counts for itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpus: Option<String>,
-    /// The fields with their values that the name stands for, or the names of the PMU's fields.
+    /// For a named event, the fields and values that the name stands for; for a pattern, the names of the PMU's fields.
     fields: String,
 }
 

@@ -43,8 +43,8 @@ pub(super) fn absence_notes<'a>(
     notes
 }
 
-/// Returns whether a row has no value for a key of the data source. The keys `locked` and `blocked` are left out: N/A
-/// is their value also if there was no lock, or nothing to wait for.
+/// Returns whether a row has no value for a key of the data source. The keys `locked` and `blocked` are left out: their
+/// value is N/A also for samples without a lock, or without anything to wait for.
 fn lacks_value(keys: &[Key], cells: &[String]) -> bool {
     let mut cells = keys.iter().zip(cells);
     cells.any(|(key, cell)| matches!(key, Key::Mem | Key::Tlb | Key::Snoop) && cell == NA)

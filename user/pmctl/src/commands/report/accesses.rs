@@ -66,7 +66,8 @@ fn data_text(named: &NamedSample<'_>, names: &SampleNames<'_>) -> String {
     }
 }
 
-/// Returns a cell of a row as it is shown: the weight of a row is the sum of its samples' weights, as in perf.
+/// Returns a cell of a row as it is shown. For the key `weight`, it has the sum of the weights of the row's samples, as
+/// in perf.
 fn shown_cell(key: Key, cell: &str, samples: u64) -> Cow<'_, str> {
     match (key, cell.parse::<u64>()) {
         (Key::Weight, Ok(latency)) => latency.saturating_mul(samples).to_string().into(),
@@ -74,7 +75,7 @@ fn shown_cell(key: Key, cell: &str, samples: u64) -> Cow<'_, str> {
     }
 }
 
-/// Returns the cells of a row as they are shown.
+/// Converts the cells of a row to the cells that are shown, as [`shown_cell`] does for each.
 pub(crate) fn shown_cells(keys: &[Key], cells: &[String], samples: u64) -> Vec<String> {
     let cells = keys.iter().zip(cells);
     cells

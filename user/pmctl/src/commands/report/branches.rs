@@ -16,7 +16,7 @@ use crate::system::screen::Screen;
 use crate::system::table::{Align, Table};
 use crate::system::text::thousands;
 
-/// The number of times that a branch was taken, and that it was mispredicted.
+/// Counts of how often a branch was taken, and how often it was mispredicted.
 #[derive(Clone, Copy, Debug, Default)]
 struct BranchTotals {
     taken: u64,

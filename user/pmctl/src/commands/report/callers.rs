@@ -7,7 +7,7 @@ use super::values::percent_text;
 use crate::args::Order;
 use crate::recording::profile::Frame;
 
-/// A tree of call chains: the functions of a level by their names, with their events and the level below.
+/// A tree of call chains: one level of functions. Each function is a name, its events, and the tree of the level below.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tree(BTreeMap<String, (u64, Tree)>);
 
@@ -64,9 +64,12 @@ impl Tree {
     }
 }
 
-/// Returns the functions that are shown under the one at `index` of a call chain, which begins with the innermost function:
-/// its callers; with [`Order::Caller`] the functions that it calls if rows have `has_children`, or else the whole chain
-/// from the outermost function on.
+/// Returns the functions that are shown under the row of the function at `index`. `chain` begins with the innermost
+/// function.
+///
+/// - [`Order::Callee`]: the callers of the row's function.
+/// - [`Order::Caller`] with `has_children`: the functions that the row's function calls.
+/// - [`Order::Caller`] otherwise: the whole chain, the outermost function first.
 pub(super) fn shown_path<'a>(
     order: Order,
     chain: &'a [Frame<'a>],

@@ -97,8 +97,8 @@ impl<'a> FusedBranches<'a> {
         }
     }
 
-    /// Returns `branch` of a sample with the address of the branch itself. If the record's address is that of a fused
-    /// pair whose branch has the recorded target, it becomes the address of the pair's branch.
+    /// Returns `branch` of a sample, with its address corrected if that is the address of a comparison: if a fused pair
+    /// is there, and its branch has the recorded target, the address becomes that of the pair's branch.
     pub(super) fn with_branch_address(
         &mut self,
         names: &SampleNames<'_>,

@@ -94,7 +94,7 @@ impl NamelessSamples {
         Ok(())
     }
 
-    /// Returns the first [`MAX_FILES`] of these files, with their shares of all samples.
+    /// Returns a text with the first [`MAX_FILES`] of these files, and their shares of all samples.
     fn file_list(&self, files: &[&(String, u64)]) -> String {
         let names = files.iter().take(MAX_FILES).map(|(path, samples)| {
             format!(

@@ -161,8 +161,8 @@ impl Grouping {
         self.children || self.graph.is_some()
     }
 
-    /// Returns the functions of a sample: the sampled one, and its callers if rows need them. With `source_lines` the
-    /// functions have their lines, and those that were inlined.
+    /// Returns the functions of a sample: the sampled one, and its callers if rows need them. With `source_lines`,
+    /// functions have their source lines, and inlined functions are included.
     fn chain<'a>(
         &self,
         named: &'a NamedSample<'_>,
@@ -181,8 +181,8 @@ impl Grouping {
         }
     }
 
-    /// Returns the index in the chain of the function that has the sample. As in perf, a function has the samples of
-    /// functions that were inlined into it. A line has only its own samples.
+    /// Returns the index in the chain of the function that has the sample. As in perf, the samples of inlined functions
+    /// count for the function that contains them. In rows of source lines, each line has only its own samples.
     fn own_index(&self, chain: &[Frame<'_>]) -> usize {
         let has_lines = self.keys.contains(&Key::Srcline);
         chain
@@ -242,7 +242,7 @@ struct RowSums<'a> {
     row_of_texts: AHashMap<(usize, Vec<String>), usize>,
     /// The index of each row in `shares`, by its key.
     row_of_id: AHashMap<RowId, usize>,
-    /// The rows that have the sample that is being added.
+    /// The rows that already count the sample that is being added, so that a recursive function counts it once.
     counted_rows: Vec<usize>,
 }
 
@@ -257,8 +257,8 @@ impl<'a> RowSums<'a> {
         }
     }
 
-    /// Adds a sample to the row of its function, and to those of its callers if the rows have the samples of the
-    /// functions that they call. `chain` is that of [`Grouping::chain`].
+    /// Adds a sample to the row of its function and, with [`Grouping::children`], to the rows of its callers. `chain`
+    /// is the result of [`Grouping::chain`].
     fn add_sample(
         &mut self,
         (named, names): (&NamedSample<'_>, &SampleNames<'_>),
@@ -379,7 +379,7 @@ mod tests {
     use crate::recording::perfdata::example::example;
     use crate::recording::perfdata::{Body, Record, Records, Symbol, SymbolTable};
 
-    /// Returns the example, in which the call chain of the kernel's sample has only the program's part.
+    /// Returns the example recording, with only the program's part in the call chain of the kernel's sample.
     fn without_kernel_callers() -> Recording {
         let mut recording = example(true);
         let mut records: Vec<Record> = recording.records.iter().flatten().collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The texts of a table's numbers: percentages, counts, and values of registers that are no counters. Energy is added
+//! The texts of a table's numbers: percentages, counts, and values of registers that are not counters. Energy is added
 //! up, and a temperature has a range.
 
 use anyhow::Result;

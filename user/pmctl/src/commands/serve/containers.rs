@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counters of cgroups, which are containers, virtual machines and services. The cgroups are chosen by patterns of names.
 //!
-//! The cgroups are looked up at each reading. New ones are counted from then on, and removed ones are no longer shown.
-//! Their number is limited, since each takes descriptors and, on each CPU, memory of the kernel.
+//! The cgroups are looked up at each reading. New cgroups are counted from then on, and removed cgroups are no longer
+//! shown. Their number is limited, since each takes descriptors and, on each CPU, memory of the kernel.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -188,8 +188,8 @@ impl Containers {
         Ok(values.into_iter().map(count).collect())
     }
 
-    /// Searches the cgroups, drops removed ones, and opens the events of new ones. Returns the last error that made a cgroup
-    /// be left out.
+    /// Searches the cgroups, drops removed ones, and opens the events of new ones. Returns the last error because of
+    /// which a cgroup was left out.
     fn refresh(&mut self) -> Result<Option<Error>> {
         let mount = &self.mount;
         let FoundCgroups {
@@ -268,7 +268,7 @@ impl Containers {
     }
 
     /// Returns the message about cgroups that are not counted; `None` if all are counted. `failure` is the error of
-    /// opening a cgroup, and `is_incomplete` says that the search was not complete.
+    /// opening a cgroup. `is_incomplete` is true if the search ended at its limit.
     fn left_out_message(&self, failure: Option<&Error>, is_incomplete: bool) -> Option<String> {
         if is_incomplete {
             return Some(format!(
@@ -309,7 +309,7 @@ fn reserve_descriptors() -> Vec<OwnedFd> {
 }
 
 impl Container {
-    /// Opens the events that are not open. Returns those that can't be opened, with the error.
+    /// Opens the events that are not open. Returns the events that can't be opened, each with its error.
     fn open_missing(&mut self, device: &Device, events: &[EventSpec]) -> Vec<(usize, Error)> {
         let cgroup = &self.cgroup;
         self.open_events

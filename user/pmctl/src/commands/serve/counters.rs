@@ -144,7 +144,7 @@ impl Counters {
 }
 
 impl Cpu {
-    /// Opens the events that are not open. Returns those that can't be opened, with the error.
+    /// Opens the events that are not open. Returns the events that can't be opened, each with its error.
     fn open_missing(&mut self, device: &Device, events: &[EventSpec]) -> Vec<(usize, Error)> {
         let number = self.number;
         self.open_events

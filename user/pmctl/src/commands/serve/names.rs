@@ -27,8 +27,8 @@ const HARDWARE_METRICS: [(u32, &str, &str); 7] = [
     ),
 ];
 
-/// perf's number of a cache event, `node_exporter`'s metric, and the help text. Metrics with `hits` in their names include all
-/// accesses.
+/// perf's number of a cache event, `node_exporter`'s metric, and the help text. `node_exporter` has `hits` in names of
+/// metrics that count all accesses, also those that miss.
 const CACHE_METRICS: [(u32, &str, &str); 12] = [
     (
         0x0_0000,

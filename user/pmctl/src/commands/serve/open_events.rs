@@ -20,7 +20,7 @@ pub(crate) enum UncountedReason {
 }
 
 impl UncountedReason {
-    /// Returns the reason that an error stands for; `None` for other errors.
+    /// Returns the reason that the cause of an error stands for; `None` for all other causes.
     pub(super) const fn of(cause: &Cause) -> Option<Self> {
         match cause {
             Cause::NoFreeCounter(_) => Some(Self::NoFreeCounter),
@@ -73,7 +73,7 @@ impl OpenEvents {
         self.uncounted_reasons[event]
     }
 
-    /// Returns the reason of the first event that has one.
+    /// Returns the reason of the first event that is not open for a known reason.
     pub(super) fn first_uncounted_reason(&self) -> Option<UncountedReason> {
         self.uncounted_reasons.iter().find_map(|reason| *reason)
     }
@@ -89,8 +89,8 @@ impl OpenEvents {
         groups.flat_map(|opened| opened.events.iter().copied())
     }
 
-    /// Opens the events that are not open: as one group if possible, otherwise each alone. `set_target` sets the CPU or the
-    /// cgroup of a group's leader. Returns the events that can't be opened, with the error.
+    /// Opens the events that are not open: as one group if possible, otherwise each alone. `set_target` sets the CPU or
+    /// the cgroup of a group's leader. Returns the events that can't be opened, each with its error.
     pub(super) fn open_missing(
         &mut self,
         device_and_events: (&Device, &[EventSpec]),

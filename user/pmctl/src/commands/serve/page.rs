@@ -11,7 +11,7 @@ use super::request::Limits;
 use crate::events::cpus::Cpus;
 use crate::system::text::count;
 
-/// The reasons that the page shows, each with the words that say that the event is not counted, and why.
+/// The reasons that the page shows. The first text says that the event is not counted, the second text says why.
 const UNCOUNTED_REASONS: [(UncountedReason, &str, &str); 2] = [
     (
         UncountedReason::NoFreeCounter,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Makes a profile by two other processes: `pmctl record`, and `pmctl export`, which reads the recording from a pipe.
 //!
-//! These are processes of their own, so that they and the memory that they use can be ended with the request at any
-//! time.
+//! Separate processes can be killed at any time, when their request ends, and the memory that they use is free then.
 
 use std::io;
 use std::process::{ExitStatus, Stdio};
@@ -45,8 +44,8 @@ pub(super) struct ServedProfile {
     pub(super) incomplete_message: Option<String>,
 }
 
-/// Refuses an event that can't be sampled, or that has a period or frequency of its own. `machine` is where `pmctl record`
-/// finds Linux's PMUs.
+/// Refuses an event that can't be sampled, or that has a period or frequency of its own. `machine` is the machine whose
+/// Linux PMUs `pmctl record` would find.
 pub(super) fn check_event(text: &str, machine: &Machine, pmu: &Pmu) -> Result<(), Refusal> {
     let bad_request = |reason: String| Refusal::new(StatusCode::BAD_REQUEST, reason);
     let (texts, linux_events) = linux_pmu::split_sampled(&[text.to_owned()], machine, pmu)
@@ -71,7 +70,7 @@ pub(super) fn check_event(text: &str, machine: &Machine, pmu: &Pmu) -> Result<()
     }
 }
 
-/// Makes a profile.
+/// Records and exports the profile that a request asks for.
 pub(super) async fn make_profile(
     request: &ProfileRequest,
     cpus: Option<&Cpus>,
@@ -158,7 +157,7 @@ fn start(request: &ProfileRequest, cpus: Option<&Cpus>) -> io::Result<(Child, Ch
     Ok((recorder, exporter))
 }
 
-/// Returns a command for this program, which is killed at the end of the request and of the server.
+/// Returns a command that runs this program. Its process is killed when the request or the server ends.
 fn pmctl() -> Command {
     let mut command = Command::new(own_program());
     command

@@ -17,7 +17,8 @@ pub(super) enum ServedPage {
     Health,
 }
 
-/// The header in which browsers tell whether a page of the same site, of another one, or the user has made a request.
+/// The header in which browsers tell the origin of a request: a page of the same site, a page of another site, or the
+/// user.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The pages by path.

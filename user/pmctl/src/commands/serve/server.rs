@@ -100,15 +100,16 @@ impl ConnectionState {
         }
     }
 
-    /// Sets the deadline for the client, which has to act next: the answer to its request is ready.
+    /// Sets the deadline for the client, which has to act next. Must be called when the answer to its request is ready.
     fn wait_for_client(&self) {
         self.waits_for_profile.set(false);
         self.has_request.set(false);
         self.deadline.set(Instant::now() + CLIENT_TIMEOUT);
     }
 
-    /// Runs a connection until it ends or its deadline is over; while a profile is made, also until the client closes it.
-    /// Returns whether the client has taken too long for a request or an answer: between two requests it may be idle.
+    /// Runs a connection until it ends, until its deadline is over, or, while a profile is made, until the client
+    /// closes it. Returns whether the client has taken too long to send a request or to receive an answer. A client
+    /// that is idle between two requests has not.
     async fn run_until_end(&self, connection: impl Future, socket: &TcpStream) -> bool {
         let (mut connection, mut closed) = (pin!(connection), pin!(client_close(socket)));
         loop {

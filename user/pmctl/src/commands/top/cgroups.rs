@@ -41,7 +41,7 @@ struct CgroupCounts {
 }
 
 impl CgroupCounts {
-    /// Returns the counts since `before`. A smaller count has restarted from 0.
+    /// Returns the counts since `before`. A count that is smaller than in `before` has restarted from 0.
     fn since(self, before: Self) -> Self {
         let grown = |now: Option<u64>, before: Option<u64>| {
             now.map(|now| now.checked_sub(before.unwrap_or(0)).unwrap_or(now))
@@ -68,7 +68,7 @@ impl CgroupCounts {
         self.instructions.is_some() && self.cycles.is_some()
     }
 
-    /// Returns the instructions per cycle; `None` without both counts, or without cycles.
+    /// Returns the instructions per cycle; `None` if a count is missing, or if there were no cycles.
     fn ratio(self) -> Option<f64> {
         let cycles = self.cycles.filter(|cycles| *cycles > 0)?;
         Some(self.instructions? as f64 / cycles as f64)

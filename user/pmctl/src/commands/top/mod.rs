@@ -182,7 +182,8 @@ impl LiveView {
     }
 }
 
-/// Returns the time of the table after the one of `previous`. If pmctl was held up, no burst of tables follows.
+/// Returns the time of the next table, if the last one was due at `previous`. If pmctl was held up for several tables,
+/// the missed ones are left out.
 fn time_after(previous: Instant, delay: Duration, now: Instant) -> Instant {
     let next = previous + delay;
     if next > now { next } else { now + delay }

@@ -86,7 +86,8 @@ impl RecorderProcess {
         Ok(recorder)
     }
 
-    /// Waits for the recorder's first bytes, until a time if there is one. Returns no bytes if the recorder needs longer.
+    /// Waits for the recorder's first bytes: until the time `until`, or with `None` for as long as it takes. Returns no
+    /// bytes if the recorder needs longer.
     ///
     /// # Errors
     /// The recorder's message, if it refuses to record.

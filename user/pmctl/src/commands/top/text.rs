@@ -129,7 +129,7 @@ mod tests {
         String::from_utf8(text).expect("it is text")
     }
 
-    /// Returns the tables of a value with one sample, and of another event.
+    /// Returns the example's tables as text, with the value `name` as the first event.
     fn tables(name: &str) -> String {
         let mut recording = example(false);
         name.clone_into(&mut recording.events[0].name);

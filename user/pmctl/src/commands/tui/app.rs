@@ -156,7 +156,7 @@ impl App {
         self.column = 0;
     }
 
-    /// Handles a key. Returns a request that needs more than the state.
+    /// Handles a key. Returns a request if the key asks for more than a change of the state.
     pub(super) fn handle_key(&mut self, key: KeyEvent) -> Option<UserRequest> {
         if key.kind == KeyEventKind::Release {
             return None;
@@ -358,8 +358,8 @@ impl FunctionView {
         }
     }
 
-    /// Selects the next line that contains a text. With `from_selected`, the selected line may be that line. Returns
-    /// whether there is such a line.
+    /// Selects the next line that contains a text. With `from_selected`, the search begins at the selected line,
+    /// otherwise at the line after it. Returns whether a line was found.
     fn find(&mut self, text: &str, from_selected: bool) -> bool {
         let text = text.to_lowercase();
         let lines = self.listing.lines.iter().enumerate();

@@ -35,8 +35,7 @@ const VIEW_KEYS: [KeyHelp; 5] = [
     ("h", "help"),
 ];
 
-/// The largest number of lines of warnings above the table. If there are more warnings, the last of these lines says
-/// so.
+/// The largest number of lines of warnings above the table. If there are more warnings, the last line says so.
 const WARNING_LINES: usize = 3;
 
 const HELP: [&str; 16] = [
@@ -165,8 +164,8 @@ fn title_line(app: &App) -> String {
     )
 }
 
-/// Returns the first of `all` lines to show, near `offset`, so that the selected line is on a screen of `height` lines,
-/// and the screen is full if there are enough lines.
+/// Returns the index of the first line to show, as near to `offset` as possible. The selected line must be on the
+/// screen of `height` lines, and the screen must be full unless `all`, the number of lines, is too small.
 fn first_visible_line((offset, selected): (usize, usize), height: usize, all: usize) -> usize {
     offset
         .min(all.saturating_sub(height))
@@ -278,7 +277,7 @@ fn join_cells(cells: &[String], widths: &[usize], number_columns: usize) -> Stri
     line
 }
 
-/// Returns the widths of the columns, by the lines on the screen.
+/// Returns the widths of the columns that the headings and the lines on the screen need.
 fn column_widths(table: &CallTable, lines: &[TableLine], headings: &[&str]) -> Vec<usize> {
     let mut widths: Vec<usize> = headings.iter().map(|heading| heading.len()).collect();
     for line in lines.iter().filter(|line| line.callers.is_empty()) {

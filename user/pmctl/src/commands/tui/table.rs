@@ -16,7 +16,7 @@ pub(super) struct CallTable {
     pub(super) event: String,
     pub(super) samples: u64,
     pub(super) events: u64,
-    /// The unit of the event's values, if it is no count.
+    /// The unit of the event's values; `None` if they are counts.
     pub(super) unit: Option<Unit>,
     /// A text with the range and the median of a level, such as a temperature. A level has no rows, since functions
     /// have no shares of it.
@@ -26,7 +26,7 @@ pub(super) struct CallTable {
     pub(super) hidden: usize,
     /// Rows include the samples of what their functions call (--children).
     pub(super) children: bool,
-    /// Callers with fewer events are not shown.
+    /// The smallest number of events with which a caller is shown.
     min_caller_events: u64,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct ShownLimits {
     pub(super) caller: f64,
 }
 
-/// A row.
+/// A row of the report, with its cells and its share of the event.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TableRow {
     /// The cells that identify the row, also after further samples.
@@ -47,7 +47,7 @@ pub(super) struct TableRow {
     pub(super) share: Share,
 }
 
-/// The key of a line: the key of its row, and the functions from the row to a caller.
+/// The key of a line: the key of its row, and the callers from the row to this line.
 pub(super) type CallPath = (Vec<String>, Vec<String>);
 
 /// A line of the table.
@@ -119,7 +119,7 @@ impl CallTable {
         }
     }
 
-    /// Returns the number of events by which a row is sorted, and which decides whether it is shown.
+    /// Returns the number of events that determines a row's place in the table, and whether the row is shown.
     const fn size(children: bool, share: &Share) -> u64 {
         if children {
             share.children

@@ -32,9 +32,9 @@ static TERMINAL_ENTERED: AtomicBool = AtomicBool::new(false);
 #[derive(Clone, Debug)]
 pub(super) enum TerminalEvent {
     Input(Input),
-    /// The time to wait is over.
+    /// Nothing happened within the time limit.
     Nothing,
-    /// A signal came, or the terminal was hung up: the exit code.
+    /// A signal came, or the terminal was hung up. pmctl has to end with this exit code.
     End(u8),
 }
 

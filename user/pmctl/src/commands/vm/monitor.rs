@@ -95,7 +95,7 @@ impl<'a> Monitor<'a> {
         }
     }
 
-    /// Stops the machine, and saves its state to a file. Its memory is in another file already.
+    /// Stops the machine, and saves its state to a file. The machine's memory is in another file already.
     pub(super) fn save(&mut self, uri: &str) -> Result<()> {
         self.exclude_memory()?;
         self.execute("stop", &json!({}))?;

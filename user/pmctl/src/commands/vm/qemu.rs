@@ -282,8 +282,8 @@ fn inherited_socket() -> Result<(UnixStream, OwnedFd)> {
     Ok((own, inherited))
 }
 
-/// Returns QEMU's name of a CPU model with its options. PEBS format 14 exists only in this QEMU: it merges the samples of an
-/// instruction.
+/// Returns QEMU's name of a CPU model with its options. PEBS format 14, which merges the samples of an instruction,
+/// exists only in this QEMU.
 pub(super) fn qemu_cpu_name(cpu: VmCpu) -> &'static str {
     match cpu {
         VmCpu::Intel => "Skylake-Client,pmu=on,pmu-pebs=14,tcg-pcid=on",

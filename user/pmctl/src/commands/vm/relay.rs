@@ -31,7 +31,7 @@ struct CallerStream {
     /// Bytes that are not written yet.
     pending: Vec<u8>,
     is_closed: bool,
-    /// Writing failed for another reason than a closed reader.
+    /// Writing failed, and not because the reader has closed the stream.
     has_failed: bool,
 }
 
@@ -244,7 +244,7 @@ impl HostRelay {
         self.outputs.iter().any(|output| !output.pending.is_empty())
     }
 
-    /// Relays signals to the command. Returns a signal that ends the machine.
+    /// Relays signals to the command. Returns a signal if it has to end the machine.
     fn handle_signals(&mut self) -> Result<Option<Signal>> {
         loop {
             match self.signals.next()? {
@@ -338,9 +338,10 @@ impl HostRelay {
     }
 }
 
-/// Appends output of the guest to the bytes that are to be written to a stream. Without a pipe for the stream, as for the
-/// guest's messages if standard error is the terminal, the output goes to the terminal. Its lines end with `\r\n` there if
-/// the terminal is in raw mode.
+/// Appends output of the guest to the bytes that are to be written to a stream. If there is no pipe for the stream, the
+/// output goes to the terminal: an example is the guest's messages when standard error is the terminal. In raw mode,
+/// lines on the terminal end with `\r
+/// `.
 fn queue_output(outputs: &mut [CallerStream], (stream, bytes): (Stream, Vec<u8>), is_raw: bool) {
     let has_stream = outputs.iter().any(|output| output.stream == stream);
     let (stream, bytes) = match (has_stream, is_raw) {

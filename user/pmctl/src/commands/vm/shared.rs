@@ -21,7 +21,7 @@ impl SharedFolders {
     /// Finds the directories.
     ///
     /// # Errors
-    /// A name is not the name of a directory, or the guest itself has a directory of this name, or there are too many.
+    /// A name is `/` or not a directory, the guest has a file system of its own there, or there are too many names.
     pub(super) fn find(names: &[PathBuf]) -> Result<Self, Usage> {
         let mut directories = names
             .iter()

@@ -44,7 +44,7 @@ pub(super) struct StartWatch {
     start: Instant,
     last_look: Instant,
     last_work: Work,
-    /// Time without work until the last look.
+    /// Time without work up to the last look.
     idle: Duration,
     /// The user was told that the start takes long.
     has_complained: bool,

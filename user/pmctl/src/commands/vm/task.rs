@@ -43,7 +43,7 @@ pub(super) struct GuestTask {
     pub(super) size: Option<TerminalSize>,
     /// Files to send to the host after the command has ended, relative to `directory`.
     pub(super) files: Vec<OsString>,
-    /// Directories of the host that the command may change. Parents come before directories inside of them.
+    /// Paths of the host's directories that the command may change. Parents come before directories inside of them.
     pub(super) shared: Vec<OsString>,
 }
 

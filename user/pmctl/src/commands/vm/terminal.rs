@@ -72,7 +72,7 @@ impl Drop for RawTerminal {
     }
 }
 
-/// Returns the size of a terminal; `None` if the descriptor is no terminal, or the size is not known.
+/// Returns the size of a terminal; `None` if the descriptor is not a terminal, or the size is not known.
 pub(super) fn size(terminal: BorrowedFd<'_>) -> Option<TerminalSize> {
     // SAFETY: `zeroed` requires a type for which zero bytes are a valid value. `winsize` consists of integers.
     let mut size: libc::winsize = unsafe { std::mem::zeroed() };

@@ -170,7 +170,8 @@ pub(super) struct Channel<F> {
     incoming: Vec<u8>,
     /// Bytes that are to be sent.
     outgoing: VecDeque<u8>,
-    /// The buffer for reading. It is kept, since clearing a new one for each read takes long in the virtual machine.
+    /// The buffer for reading. The buffer is kept, since clearing a new one for each read takes long in the virtual
+    /// machine.
     chunk: Vec<u8>,
 }
 

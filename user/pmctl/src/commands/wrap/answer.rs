@@ -364,7 +364,7 @@ impl Attributes {
         may_wait && (in_group || self.attr.read_format & TIME_FORMATS == TIME_FORMATS)
     }
 
-    /// Returns whether this is a raw event that `pmu` does not count, as an emulated PMU counts some events only.
+    /// Returns whether this is a raw event that `pmu` does not count: an emulated PMU counts only some events.
     fn is_idle_on(&self, pmu: &Pmu) -> bool {
         self.attr.type_ == PERF_TYPE_RAW && self.attr.config1 == 0 && !pmu.counts(self.attr.config)
     }

@@ -32,7 +32,7 @@ struct Rule {
     call: FilteredCall,
     /// Numbers of the call for each of [`ARCHITECTURES`]: programs of x86-64, of x32 and of 32 bits.
     numbers: [u32; 3],
-    /// Index of an argument, and the value that its lower half must have.
+    /// Index of an argument, and the value that its lower half must have; `None` if the arguments don't matter.
     argument: Option<(usize, u32)>,
 }
 
@@ -100,8 +100,9 @@ impl FilteredCall {
 /// Installs the filter in this process, for good, and returns the descriptor of its listener. Children inherit the
 /// filter, and it stays at exec.
 ///
-/// A call that the listener has received waits for its answer, and only SIGKILL ends this wait: a call that was restarted
-/// would open two events. Before it is received, every signal with a handler ends the wait.
+/// A call that the listener has received waits for its answer, and only SIGKILL ends this wait: a call that was
+/// restarted would open two events. As long as the listener has not received the call, every signal with a handler ends
+/// the wait.
 pub(super) fn install() -> Result<i32, Errno> {
     // The kernel requires this, since a setuid program would otherwise run with the filter, too.
     prctl::set_no_new_privs()?;

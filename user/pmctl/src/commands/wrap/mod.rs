@@ -4,12 +4,12 @@
 //! A seccomp filter hands the calls of the program, its threads and children to pmctl, which makes the same call to
 //! the module and puts the descriptor into the program. What the driver does not count goes on to the kernel.
 //!
-//! pmctl opens the events with its own rights, so these must be the program's. It refuses to run with rights that its
-//! caller does not have. Calls of a task whose rights have changed are left to the kernel, which checks the rights of the
-//! task. pmctl can't see whether a task is in a Landlock domain, which forbids events of tasks outside of it. So events of
-//! tasks that are not the caller's are left to the kernel, too, unless the caller has `CAP_PERFMON`, with which the kernel
-//! checks nothing else. The filter is no sandbox: the memory that a call refers to can change between pmctl's read and the
-//! kernel's.
+//! pmctl opens the events with its own rights, so these must be the same as the program's rights. It refuses to run
+//! with rights that its caller does not have. Calls of a task whose rights have changed are left to the kernel, which
+//! checks the rights of the task. pmctl can't see whether a task is in a Landlock domain, which forbids events of tasks
+//! outside of it. So events of tasks that are not the caller's are left to the kernel, too, unless the caller has
+//! `CAP_PERFMON`, with which the kernel checks nothing else. The filter is not a sandbox: the memory that a call refers
+//! to can change between pmctl's read and the kernel's.
 
 mod answer;
 mod bpf;
@@ -348,8 +348,8 @@ impl CallServer<'_> {
     }
 }
 
-/// Returns advice on events for which no counter was free. With `has_others`, other programs have counters, too; otherwise
-/// the program's other events have all of them.
+/// Returns advice on events for which no counter was free. With `has_others`, other programs have counters, too.
+/// Otherwise the program's other events have all counters.
 const fn busy_advice(allows_turns: bool, has_others: bool) -> &'static str {
     match (allows_turns, has_others) {
         (true, true) => {

@@ -140,8 +140,8 @@ impl Tid {
     /// Returns whether the kernel would let the thread count `task`, as far as /proc shows. The thread must have this
     /// process's rights.
     ///
-    /// A thread may be in a Landlock domain, which /proc does not show. The kernel then allows it events of its own process
-    /// and of children in the domain, and with `CAP_PERFMON` events of all tasks.
+    /// A thread may be in a Landlock domain, which /proc does not show. The kernel allows such a thread events of its
+    /// own process and of children in the domain, and with `CAP_PERFMON` events of all tasks.
     pub(super) fn may_count(self, task: i32) -> bool {
         self.is_ancestor_of(task) || self.may_count_all()
     }

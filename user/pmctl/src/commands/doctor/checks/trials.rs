@@ -33,7 +33,7 @@ pub(super) fn check_whole_system(facts: &CheckedFacts<'_>) -> Finding {
     })
 }
 
-/// Returns the finding of an attempt to count a loop. `bad` makes the finding of a failed attempt.
+/// Returns the finding of an attempt to count a loop. `bad` converts the text about a failed attempt to a finding.
 fn loop_finding(
     facts: &CheckedFacts<'_>,
     trial: &Trial,
@@ -154,7 +154,8 @@ pub(super) fn check_names(facts: &CheckedFacts<'_>) -> Finding {
     }
 }
 
-/// Returns the finding of an attempt that failed. `bad` makes the finding of an error that no other check reports.
+/// Returns the finding of an attempt that failed. `bad` converts the text to a finding, for an error that no other
+/// check reports.
 fn failure_finding(
     facts: &CheckedFacts<'_>,
     error: &Error,
