@@ -25,8 +25,8 @@ use crate::recording::symbols::{hexadecimal, jit};
 /// Names and mappings of the processes of a recording and its cgroups, kept while its records are read.
 #[derive(Debug, Default)]
 pub(crate) struct AddressSpaces {
-    /// The mappings of each process, by their start address. A new process shares those of its parent until one of the two
-    /// maps a file, since a damaged file may list any number of processes.
+    /// The mappings of each process, by their start address. A new process shares the mappings of its parent until one
+    /// of these two processes maps a file, since a damaged file may list any number of processes.
     processes: AHashMap<u32, Arc<BTreeMap<u64, Mapping>>>,
     /// The mappings of the kernel and its modules, by their start address.
     kernel: BTreeMap<u64, Mapping>,
@@ -38,8 +38,8 @@ pub(crate) struct AddressSpaces {
     named_threads: AHashMap<u32, usize>,
     /// The paths of cgroups, by ID.
     cgroups: AHashMap<u64, String>,
-    /// Names of files, as [`AddressSpaces::name_of_file`] returns them: a path, with more words where files of one path are
-    /// told apart.
+    /// Names of files, as [`AddressSpaces::name_of_file`] returns them: a path, followed by more words if an earlier
+    /// file had the same path.
     paths: NumberedValues<PathBuf>,
     /// The first mapped file of each path.
     first_files: AHashMap<PathBuf, FileIdentity>,
@@ -245,8 +245,9 @@ impl AddressSpaces {
         maps.insert(map.start, mapping);
     }
 
-    /// Returns the name of a mapped file: its path. If the first file of the path is another one, as in a container or before
-    /// an upgrade, returns the path with the inode and the device, as in `/bin/a (inode 12 of 8:1)`, or with the build-id.
+    /// Returns the name of a mapped file. For the first file that was mapped from a path, this is the path. Another
+    /// file of the same path may be mapped later, for example in a container or after an upgrade. Its name also has the
+    /// inode and the device, as in `/bin/a (inode 12 of 8:1)`, or the build-id.
     fn name_of_file<'a>(&mut self, map: &'a Map) -> Cow<'a, Path> {
         let path = file_name(map);
         let identity = FileIdentity::of(map);
@@ -266,8 +267,8 @@ impl AddressSpaces {
         Cow::Owned(name.into())
     }
 
-    /// Returns whether a mapping of a file of `memfd_create(2)` is the program that the process executes, and not JIT code.
-    /// The program is the first file that a process maps.
+    /// Returns whether a mapping is of a file of `memfd_create(2)` that is the program of the process, and not JIT
+    /// code. The program is the first file that a process maps.
     fn is_program(&self, map: &Map, name: &Path) -> bool {
         let is_memfd = map.file.as_os_str().as_bytes().starts_with(MEMFD);
         let Some(maps) = self.processes.get(&map.task.pid).filter(|_| is_memfd) else {
@@ -312,12 +313,13 @@ impl AddressSpaces {
         })
     }
 
-    /// Returns the number of processes that have begun so far with this process number, which tells them apart.
+    /// Returns the number of processes that have begun so far with this process number. The result tells processes with
+    /// the same number apart.
     pub(crate) fn pid_reuse_count(&self, pid: u32) -> u32 {
         self.pid_reuse_counts.get(&pid).copied().unwrap_or(0)
     }
 
-    /// Returns the only process with a mapping at an address; `None` also if several have one.
+    /// Returns the only process with a mapping at an address; `None` if no process or several processes have one.
     pub(crate) fn only_owner(&self, address: u64) -> Option<u32> {
         let mut owners = self
             .processes
@@ -337,7 +339,8 @@ impl AddressSpaces {
         self.paths.values.iter().map(PathBuf::as_path)
     }
 
-    /// Returns the name of a file: its path, with more words if another file with the same path was mapped before.
+    /// Returns the name of a file: its path, followed by more words if another file with the same path was mapped
+    /// before.
     pub(crate) fn path(&self, file: FileNumber) -> &Path {
         &self.paths.values[file.index()]
     }
@@ -409,7 +412,7 @@ impl FileIdentity {
     }
 }
 
-/// Returns the parts of a range of addresses that a newer one does not cover.
+/// Returns the parts of the older range of addresses that the newer range does not cover.
 pub(crate) fn parts_outside(
     old: Range<u64>,
     new: &Range<u64>,

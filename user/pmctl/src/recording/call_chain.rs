@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The words of a call chain: addresses, and marks that say whose addresses follow.
+//! The words of a call chain: addresses, and marks that say whether the addresses that follow are the kernel's or the
+//! program's.
 
 use perfmon_core::logic::perf_event::PERF_CONTEXT_MAX;
 
@@ -16,11 +17,11 @@ pub(super) struct Walk {
     /// The next address is that of a caller. The first address after a mark is where the kernel or the program was
     /// interrupted.
     pub(super) is_at_caller: bool,
-    /// The addresses of callers are those of their calls, and not return addresses.
+    /// The addresses of callers are addresses of calls, and not return addresses.
     pub(super) has_call_addresses: bool,
 }
 
-/// Returns the addresses of a call chain, or of its end, and whether each is a return address.
+/// Returns the addresses of a call chain, or of the last part of one, and whether each is a return address.
 pub(super) fn addresses(chain: &[u64], mut walk: Walk) -> impl Iterator<Item = (u64, bool)> + '_ {
     chain.iter().filter_map(move |word| {
         if is_mark(*word) {
@@ -41,8 +42,8 @@ pub(crate) const fn call_in_front_of(return_address: u64) -> u64 {
     return_address.wrapping_sub(1)
 }
 
-/// Returns the addresses whose names a call chain shows: for a return address, also that of the call. The call may be the
-/// last instruction of its function.
+/// Returns the addresses whose names a call chain shows. For a return address, this includes the address of the call,
+/// which may be the last instruction of another function.
 pub(crate) fn named_addresses(chain: &[u64]) -> impl Iterator<Item = u64> + '_ {
     let addresses = addresses(chain, Walk::default());
     addresses.flat_map(|(address, is_return)| {

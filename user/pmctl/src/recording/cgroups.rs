@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records of the cgroups that exist before a recording. They name the cgroup ids of samples.
+//! Records of the cgroups that exist before a recording. These records give names to the cgroup ids of samples.
 
 use std::path::Path;
 

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-/// Returns a path as text: bytes that are not UTF-8 become `\xff`. Where a path itself has such characters, its backslash
-/// becomes `\x5c`.
+/// Returns a path as text: bytes that are not UTF-8 become `\xff`. If the path itself contains the characters of such
+/// an escape, their backslash becomes `\x5c`.
 pub(crate) fn text_of_path(path: &Path) -> Cow<'_, str> {
     if let Some(text) = path.to_str().filter(|text| !text.contains(r"\x")) {
         return Cow::Borrowed(text);

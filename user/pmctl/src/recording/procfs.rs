@@ -59,7 +59,7 @@ pub(crate) fn process_records_of(pid: u32, kinds: MappingKinds) -> Vec<Record> {
     names.chain(mapping_records(pid, kinds)).collect()
 }
 
-/// Returns whether a process or thread exists and is no zombie.
+/// Returns whether a process or thread exists and is not a zombie.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let status = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name is in parentheses and may contain anything; the state is after it (proc_pid_stat(5)).

@@ -43,8 +43,8 @@ pub(crate) fn is_anonymous(name: &Path) -> bool {
             .any(|start| name.starts_with(start))
 }
 
-/// Returns the name of a mapped file: for the kernel's image without the symbol after it, and [`VDSO32`] for the vDSO of a
-/// 32-bit program.
+/// Returns the name of a mapped file. For the kernel's image, leaves out the symbol behind the name; for the vDSO of a
+/// 32-bit program, returns [`VDSO32`].
 pub(crate) fn file_name(map: &Map) -> &Path {
     match map.file.to_str() {
         Some(name) if name.starts_with(KERNEL) => Path::new(KERNEL),

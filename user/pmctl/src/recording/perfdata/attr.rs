@@ -86,8 +86,8 @@ pub(crate) enum EventKind {
     Hardware(u64),
     /// An event of the processor, as the value of an event select register.
     Raw(u64),
-    /// A register that is no counter, such as an energy meter, by its number in `PERFMON_GROUP_MISC`. The period of a
-    /// sample is its growth since the sample before.
+    /// A register that is not a counter, such as an energy meter, by its number in `PERFMON_GROUP_MISC`. The period of
+    /// a sample is its growth since the sample before.
     Value(u64),
     /// An event that never happens, opened for the records that come with it.
     Dummy,
@@ -95,7 +95,7 @@ pub(crate) enum EventKind {
     Other(u32, u64),
 }
 
-/// The type of [`EventKind::Value`], in files only. No PMU of the kernel has it: these have lower numbers.
+/// The type of [`EventKind::Value`], in files only. PMUs of the kernel have lower numbers.
 const TYPE_VALUE: u32 = 0x706d_7600;
 
 /// perf's names of `PERF_COUNT_SW_*`, in their order.
@@ -141,7 +141,8 @@ pub(crate) struct Attr {
     pub(crate) period: u64,
     /// The fields of the samples: bits of `sample_type`.
     pub(crate) fields: u64,
-    /// The fields of `fields` that only other events of the file recorded: in this event's samples they have no meaning.
+    /// Bits of `fields` that were recorded only for other events of the file. This event's samples have these fields,
+    /// too, but without meaning.
     unrecorded: u64,
     flags: u64,
     pub(super) branches: u64,
@@ -153,7 +154,7 @@ pub(crate) struct Attr {
     more_configs: [u64; 2],
 }
 
-/// Members of the structure that always have the same value if pmctl wrote it.
+/// Members of `struct perf_event_attr` that are the same in all files of pmctl, and may differ in files of perf.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OtherFields {
     pub(super) read_format: u64,
@@ -235,7 +236,7 @@ impl Attr {
         self.flags & PerfEventAttr::PRECISE_IP != 0
     }
 
-    /// Returns whether records that are no samples have a stamp.
+    /// Returns whether records other than samples have a stamp.
     pub(super) fn has_stamps(&self) -> bool {
         self.flags & PerfEventAttr::SAMPLE_ID_ALL != 0
     }
@@ -245,7 +246,7 @@ impl Attr {
         self.flags & PerfEventAttr::DEFER_OUTPUT != 0
     }
 
-    /// Makes the period a frequency in Hz.
+    /// Marks the period as a frequency in Hz.
     pub(crate) fn with_frequency(self) -> Self {
         let flags = self.flags | PerfEventAttr::FREQ;
         Self { flags, ..self }
@@ -285,9 +286,9 @@ impl Attr {
         self.branches
     }
 
-    /// Describes a dummy event that brings the records of tasks: with `all`, of every task; otherwise of those that it
-    /// is opened for, and with `inherit` of their children. Without `all` the kernel is excluded, so that users need no
-    /// privilege for their own tasks.
+    /// Describes a dummy event that brings the records of tasks: with `all`, of every task; otherwise of the tasks that
+    /// the event is opened for, and with `inherit` also of their children. Without `all`, the kernel is excluded, so
+    /// that users need no privilege for their own tasks.
     pub(crate) fn for_task_records(inherit: bool, all: bool) -> Self {
         let (inherit_flag, kernel_flag) = match (inherit, all) {
             (_, true) => (0, PerfEventAttr::KSYMBOL),
@@ -324,7 +325,8 @@ impl Attr {
         }
     }
 
-    /// Gives the samples the parts that samples of any event of the file have.
+    /// Adds the missing ones of `parts` to the samples. `parts` are those that the samples of at least one event of the
+    /// file have: in the file, all samples have the same parts.
     pub(super) fn with_parts_of_all(self, parts: SampleParts) -> Self {
         let own_fields = self.parts().fields();
         Self {
@@ -334,8 +336,8 @@ impl Attr {
         }
     }
 
-    /// Returns the event as it is read from a file that pmctl has written: pmctl gives all events of a file the same parts,
-    /// and the file does not tell which of them an event lacks.
+    /// Returns the event as a reader of pmctl's file sees it. All events of such a file have the same parts, and the
+    /// file does not tell which of these parts were not recorded for an event.
     pub(crate) const fn as_written(self) -> Self {
         Self {
             unrecorded: 0,
@@ -373,7 +375,7 @@ impl Attr {
         }
     }
 
-    /// Makes a name for an event, where the file has none.
+    /// Makes a name for an event whose file has no names.
     pub(super) fn name(&self) -> String {
         let name = match self.kind {
             // The upper half may name a kind of core.

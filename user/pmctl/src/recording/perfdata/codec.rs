@@ -43,7 +43,7 @@ const BRANCH_CYCLES_MASK: u64 = 0xffff;
 const REGISTERS_32: u64 = 1;
 const REGISTERS_64: u64 = 2;
 
-/// Bytes of the stamp at the end of a record that is no sample.
+/// Bytes of the stamp at the end of a record other than a sample.
 const STAMP_SIZE: usize = 32;
 pub(super) const HEADER_SIZE: usize = 8;
 
@@ -437,7 +437,7 @@ pub(super) fn record_time(bytes: &[u8]) -> Option<u64> {
 }
 
 /// Decodes the first record of `bytes`, and returns it with its size in bytes. The record is `None` if pmctl does not
-/// use its type. Returns `None` if the bytes are no record.
+/// use its type. Returns `None` if the bytes are not a record.
 pub(crate) fn decode_record(bytes: &[u8], parts: SampleParts) -> Option<(Option<Record>, usize)> {
     let mut header = Reader(bytes);
     let (kind, misc) = (header.u32()?, header.u16()?);

@@ -11,7 +11,7 @@ use perfmon_core::logic::memory_access;
 pub(crate) struct DataSource(pub(crate) u64);
 
 impl Default for DataSource {
-    /// Returns the value of samples without a source, as of the kernel and of perf.
+    /// Returns the value of samples without a source, which is the same in the kernel and in perf.
     fn default() -> Self {
         Self(memory_access::data_source::NOT_AVAILABLE)
     }
@@ -183,7 +183,7 @@ impl DataSource {
         words.join(" ")
     }
 
-    /// Returns a member as an index of its table of words, which has an entry for each value.
+    /// Returns the value of a member, as an index into its table of words, which has an entry for each value.
     fn index(self, field: BitField) -> usize {
         usize::try_from(self.member(field)).unwrap_or(0)
     }

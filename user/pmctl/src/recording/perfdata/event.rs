@@ -19,7 +19,7 @@ impl Event {
     }
 }
 
-/// Returns the parts that samples of these events have: the same ones for all events.
+/// Returns the parts that samples of these events have. All events of a recording have the same parts.
 pub(super) fn parts(events: &[Event]) -> SampleParts {
     events
         .first()

@@ -60,7 +60,7 @@ pub(super) struct FeatureContent<'a> {
     pub(super) events: &'a [Event],
     pub(super) host: &'a Host,
     pub(super) build_ids: &'a [BuildId],
-    /// Times of the first sample and the last.
+    /// Times of the first and of the last sample.
     pub(super) times: (u64, u64),
 }
 

@@ -10,7 +10,7 @@ pub(crate) struct Host {
     pub(crate) architecture: String,
     pub(crate) cpus_possible: u32,
     pub(crate) cpus_online: u32,
-    /// The vendor's name of the processor.
+    /// The name that the vendor gives to the processor.
     pub(crate) processor: String,
     /// The processor's vendor, family, model and stepping, as perf writes them: `GenuineIntel,6,94,3`.
     pub(crate) cpuid: String,

@@ -26,7 +26,7 @@ const AFTER_CGROUP: u64 = 1 << 22 | 1 << 23;
 /// `PERF_SAMPLE_AUX`: a field of any size after those of [`AFTER_CGROUP`].
 const SAMPLE_AUX: u64 = 1 << 20;
 
-/// `PERF_SAMPLE_BRANCH_COUNTERS`: a word with counts follows the branches for each of them.
+/// `PERF_SAMPLE_BRANCH_COUNTERS`: behind the branches, there is a word with counts for each branch.
 const SAMPLE_BRANCH_COUNTERS: u64 = 1 << 19;
 
 /// The fields that the records of an event have.
@@ -153,8 +153,8 @@ impl Layout {
         })
     }
 
-    /// Decodes the rest of the memory access at `address`. `reader` is after the branches, or after the stack if pmctl reads
-    /// stacks with these registers.
+    /// Decodes the rest of the memory access at `address`. `reader` must be behind the branches or, if pmctl reads
+    /// stacks with these registers, behind the stack.
     fn decode_access(self, address: u64, reader: &mut Reader<'_>) -> Option<MemoryAccess> {
         let mut access = MemoryAccess {
             address,
@@ -232,7 +232,7 @@ impl Layout {
         Some(branches)
     }
 
-    /// Splits the content of a record that is no sample into its body and its stamp.
+    /// Splits the content of a record other than a sample into its body and its stamp.
     pub(super) fn split_stamp(self, content: &[u8]) -> Option<(&[u8], Stamp)> {
         let unknown_stamp = Stamp {
             task: Task::UNKNOWN,

@@ -35,9 +35,10 @@ pub(crate) struct Notes {
     pub(crate) version: u32,
     /// Scope of the recording, in words, such as "the whole machine".
     pub(crate) scope: String,
-    /// Event counts of all CPUs, samples or not, in the order of the events. Empty if they are not known.
+    /// The count of each event on all CPUs, whether or not samples stand for it, in the order of the events. Empty if
+    /// the counts are not known.
     pub(crate) totals: Vec<u64>,
-    /// Reasons why samples may have the wrong task or none, in words.
+    /// Reasons why samples may have a wrong task or no task, in words.
     pub(crate) degraded: Vec<String>,
     pub(crate) losses: Vec<Loss>,
     /// Number of records that Linux's perf has lost, on any CPU. Always 0 in recordings of pmctl.
@@ -81,7 +82,7 @@ impl Notes {
     /// Reads the notes at an offset of the file.
     ///
     /// # Errors
-    /// [`ReadError`]: these are no notes, or they end after the end of the file.
+    /// [`ReadError`]: there are no notes at the offset, or they would end after the end of the file.
     pub(super) fn read(source: &RecordingBytes, offset: u64) -> Result<Self, ReadError> {
         const NOTES: &str = "list of pmctl's notes";
         let broken_notes = ReadError::Broken(NOTES);
@@ -255,7 +256,7 @@ pub(crate) struct Loss {
     pub(crate) reason: String,
     /// Number of samples that were not taken although their events were counted.
     pub(crate) samples: u64,
-    /// All events were counted. Always false in recordings of earlier versions.
+    /// All events were counted, also those without a sample. Always false in recordings of earlier versions.
     #[serde(default)]
     pub(crate) counted: bool,
 }
@@ -300,12 +301,13 @@ pub(crate) struct SymbolTable {
     /// The file was replaced after it was recorded, so that its symbols were not read.
     #[serde(default)]
     pub(crate) replaced: bool,
-    /// Facts that tell the file from others of its name, if it has no build-id. `None` in recordings of earlier versions.
+    /// Facts that tell the file from other files of its name, if it has no build-id. `None` in recordings of earlier
+    /// versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) facts: Option<FileFacts>,
 }
 
-/// Facts that tell a file from others of the same name. Writing to the file changes them.
+/// Facts that tell a file from other files of the same name. Writing to the file changes the facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileFacts {
     pub(crate) inode: u64,
@@ -334,7 +336,7 @@ impl FileFacts {
     }
 }
 
-/// A function.
+/// A function: its name, and its place in a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Symbol {
     /// Offset in the file; for the kernel, the address.

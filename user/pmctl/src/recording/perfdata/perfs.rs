@@ -32,7 +32,7 @@ use crate::system::text::count;
 
 /// Counts of `perf stat record`.
 const STAT: u32 = 76;
-/// A record with data after it, whose size in bytes is in the record.
+/// A record that is followed by data, whose size in bytes is in the record.
 const AUXTRACE: u32 = 71;
 const COMPRESSED: u32 = 81;
 const COMPRESSED2: u32 = 83;
@@ -181,7 +181,7 @@ fn lost_note(records: u64) -> Option<String> {
     })
 }
 
-/// The events of a file, and facts from the records so far that are not samples.
+/// The events of a file, and facts from the records so far other than samples.
 struct Events {
     attrs: Vec<Attr>,
     names: Vec<String>,

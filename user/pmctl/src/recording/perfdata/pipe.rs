@@ -12,7 +12,7 @@
 //! ```
 //!
 //! perf refuses features with unknown numbers, and skips updates with unknown types. So the notes are updates here, and
-//! no feature.
+//! not a feature.
 
 use std::io::{self, Write};
 
@@ -44,7 +44,7 @@ const HEADER_SIZE: usize = 16;
 const MAX_RECORD_SIZE: usize = (u16::MAX as usize + 1) - 8;
 /// Size in bytes of the fields in front of the content of an update.
 const UPDATE_HEAD_SIZE: usize = 24;
-/// Bytes of records after which they are written to the output.
+/// Number of bytes of records that are collected before they are written to the output.
 const BLOCK_SIZE: usize = 1 << 16;
 
 /// A stream that is being written.

@@ -48,7 +48,7 @@ impl Stamp {
     pub(crate) const NO_CPU: u32 = u32::MAX;
 }
 
-/// A record.
+/// A record of the data section: its stamp and its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) stamp: Stamp,
@@ -83,8 +83,10 @@ pub(crate) enum Body {
         task: Task,
         parent: Task,
     },
-    /// The CPU switches to the stamp's task, or with `out` away from it. `other` is the task before, or with `out` the next
-    /// one.
+    /// A task switch on the CPU of the stamp.
+    ///
+    /// - Without `out`, the CPU switches to the stamp's task. `other` is the task before it.
+    /// - With `out`, the CPU switches away from the stamp's task. `other` is the task after it.
     Switch {
         out: bool,
         other: Task,
@@ -129,7 +131,7 @@ pub(crate) struct Map {
     pub(crate) file: PathBuf,
 }
 
-/// A sample.
+/// A sample: the state of a CPU when an event overflowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
     /// The event's index.
@@ -160,7 +162,7 @@ impl Sample {
 }
 
 /// The mode of a CPU that executes a guest: `PERF_RECORD_MISC_CPUMODE_MASK` in the header of a sample. Addresses of the
-/// guest are no addresses of the task.
+/// guest are not addresses of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum GuestMode {
     Hypervisor,
@@ -171,7 +173,7 @@ pub(crate) enum GuestMode {
 impl GuestMode {
     const ALL: [(u16, Self); 3] = [(3, Self::Hypervisor), (4, Self::Kernel), (5, Self::User)];
 
-    /// Returns the mode that is in the flags of a sample's header; `None` if it is one of the host.
+    /// Returns the mode that is in the flags of a sample's header; `None` if the flags have a mode of the host.
     pub(super) fn of_flags(misc: u16) -> Option<Self> {
         let number = misc & PERF_RECORD_MISC_CPUMODE_MASK;
         let mut modes = Self::ALL.into_iter();

@@ -75,7 +75,7 @@ impl Recording {
         ids.find(|id| id.file == file).map(|id| &id.id[..])
     }
 
-    /// Returns what identifies the recorded version of a file.
+    /// Returns the facts that identify the recorded version of a file.
     pub(crate) fn version(&self, file: &Path) -> FileVersion<'_> {
         let mut tables = self.notes.symbols.iter();
         let text = text_of_path(file);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The records of a recording. They stay encoded, in the file if possible, and an iterator decodes one at a time. So
-//! reading takes no more memory for a million samples than for one.
+//! The records of a recording. The records stay encoded, in the file if possible, and an iterator decodes one at a
+//! time. So a recording of a million samples takes no more memory than a recording of one sample.
 
 use super::codec::{self, decode_record};
 use super::memory_access::Weight;
@@ -75,7 +75,8 @@ impl Records {
         Some(())
     }
 
-    /// Returns the records by time, and those of the same time in the order in which they were written.
+    /// Returns the records in the order of their times. Records of the same time come in the order in which they were
+    /// written.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Result<Record, ReadError>> + '_ {
         let mut blocks = BlockReader::new(&self.source, self.section);
         let mut order = self.order.as_deref().map(<[u32]>::iter);
@@ -123,7 +124,7 @@ fn offsets_by_time(data: &[u8]) -> Option<Vec<u32>> {
 }
 
 impl From<&[Record]> for Records {
-    /// Encodes the records and reads them, as if from a file. Samples have each part that one of the samples has.
+    /// Encodes the records and reads them, as if from a file. All samples get the parts that at least one of them has.
     fn from(records: &[Record]) -> Self {
         let samples = || {
             records.iter().filter_map(|record| match &record.body {

@@ -9,7 +9,7 @@ pub(super) const SAMPLE_USER: u64 = abi::PERF_SAMPLE_REGS_USER | abi::PERF_SAMPL
 /// Fields of the weight: as one number, or as its three parts.
 pub(super) const SAMPLE_WEIGHTS: u64 = abi::PERF_SAMPLE_WEIGHT | abi::PERF_SAMPLE_WEIGHT_STRUCT;
 
-/// Fields at the end of every record that is no sample.
+/// Fields at the end of every record other than a sample.
 pub(super) const STAMP_FIELDS: u64 = abi::PERF_SAMPLE_TID
     | abi::PERF_SAMPLE_TIME
     | abi::PERF_SAMPLE_CPU
@@ -39,7 +39,7 @@ pub(crate) struct SampleParts {
 }
 
 impl SampleParts {
-    /// Returns the parts that `self` or `other` has.
+    /// Returns the parts that at least one of `self` and `other` has.
     pub(super) const fn or(self, other: Self) -> Self {
         Self {
             has_data_address: self.has_data_address || other.has_data_address,

@@ -101,7 +101,7 @@ impl<'a> BlockReader<'a> {
     const BLOCK_SIZE: u64 = 1 << 20;
     const MAX_RECORD_SIZE: usize = 1 << 16;
 
-    /// Begins at the first byte of a section.
+    /// Creates a reader of a section, which begins at the section's first byte.
     pub(super) fn new(source: &'a RecordingBytes, (start, end): (u64, u64)) -> Self {
         Self {
             source,

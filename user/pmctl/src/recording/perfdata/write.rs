@@ -92,11 +92,12 @@ pub(crate) struct Writer<W: Write + Seek> {
     parts: SampleParts,
     /// The encoded records that are not written yet.
     block: Vec<u8>,
-    /// Sums over all records, with those of the block.
+    /// Sums over all records, including those in the block.
     totals: RecordTotals,
     /// Sums over the records that are in the file.
     written: RecordTotals,
-    /// The totals up to each record at which the file can be cut, also in the block. `written` is one of them.
+    /// The totals up to each record at which the file can be cut, including records that are still in the block.
+    /// `written` is one of these totals.
     cut_points: Vec<RecordTotals>,
     /// The error for which records were dropped.
     drop_reason: Option<String>,
@@ -106,7 +107,7 @@ pub(crate) struct Writer<W: Write + Seek> {
 pub(crate) struct Finished<W> {
     pub(crate) output: W,
     pub(crate) samples: u64,
-    /// Bytes of the recording. Bytes of `output` after it belong to dropped records.
+    /// Bytes of the recording. Bytes of `output` beyond this size belong to dropped records.
     pub(crate) size: u64,
 }
 
@@ -245,7 +246,7 @@ impl<W: Write + Seek> Writer<W> {
         self.totals = self.written;
     }
 
-    /// Notes that the recording ends early, if there is no room.
+    /// If the error means that there is no room, notes it as the reason why the recording ends early.
     fn note_if_full(&mut self, error: &io::Error) {
         if is_full(error) {
             self.drop_reason.get_or_insert_with(|| error_text(error));
@@ -257,10 +258,12 @@ impl<W: Write + Seek> Writer<W> {
         front_section(&self.events).next_section(self.written.size)
     }
 
-    /// Writes the end of the file. If there is no room, the last records are dropped, and `notes` get the reason.
+    /// Writes the end of the file. If there is no room, drops the last records to make room, and puts the reason into
+    /// `notes`.
     ///
     /// # Errors
-    /// The errors of the output. If dropping all records would not make room, the records stay, and the recording is unfinished.
+    /// The errors of the output, also if there would be no room without any records. All records then stay, and the
+    /// recording remains unfinished.
     pub(crate) fn finish(
         mut self,
         host: &Host,
@@ -414,7 +417,7 @@ fn front_section(events: &[Event]) -> Section {
     }
 }
 
-/// Returns the features of the header, with a bit for each number.
+/// Returns the header's mask of features: a bit for each of these numbers.
 fn feature_bits(numbers: &[u32]) -> [u8; BITS as usize / 8] {
     let mut bits = [0; BITS as usize / 8];
     for number in numbers {

@@ -92,7 +92,8 @@ impl Places {
         self.unwinder.take_cut_chains()
     }
 
-    /// Notes a sampled address of a task. Marks in call chains may be passed, too: they are in no mapping.
+    /// Notes a sampled address of a task. Marks of call chains may be passed, too, without effect: they are in no
+    /// mapping.
     pub(crate) fn note_address(&mut self, task: Task, address: u64) {
         if !self.noted_addresses.insert((task.pid, address)) {
             return;
@@ -182,8 +183,8 @@ impl Places {
     }
 }
 
-/// Returns the place of sampled data in a file, whose symbols name it. Returns `None` if the data is in no file or in the
-/// kernel, or if `address` is 0, which means that there is none.
+/// Returns the place of sampled data in a file, whose symbols can name the data. Returns `None` if the data is in no
+/// file or in the kernel, or if `address` is 0, which stands for no address.
 pub(crate) fn find_data(spaces: &AddressSpaces, task: Task, address: u64) -> Option<FileOffset> {
     if address == 0 || is_kernel_address(address) {
         return None;

@@ -20,7 +20,8 @@ pub(crate) struct Frame<'a> {
     pub(crate) site: Site<'a>,
     /// The address is a return address.
     pub(crate) is_return: bool,
-    /// Name of the inlined function, if this frame is one that was inlined at the address.
+    /// Name of the function that was inlined at the address; `None` if the frame is the function that contains the
+    /// address.
     pub(crate) inlined: Option<Text>,
     /// The source line as text, if it was looked up.
     pub(crate) line: Option<Text>,
@@ -60,10 +61,12 @@ impl Frame<'_> {
 /// The text for an unknown line, the same as addr2line's.
 const NO_LINE: &str = "??:0";
 
-/// Returns the callers of the sampled address in a call chain, and the mark in front of them, if they have one. The chain
-/// of a precise sample begins where the interrupt came, which is later; the sampled address takes the place of the first
-/// one in its mode. The kernel's functions between a program's sample and the interrupt are left out. In recordings without
-/// the kernel's callers the chain of a sample in the kernel has the program's part only.
+/// Returns the callers of the sampled address in a call chain, and the mark in front of them, if they have one.
+///
+/// The chain of a precise sample begins where the interrupt came, which is later than the sample. So the sampled
+/// address takes the place of the first address that is in the same mode. If that is the program's, the kernel's
+/// functions in front of it are left out. If the kernel was sampled, but its callers were not recorded, the chain has
+/// the program's part only, and all of it are callers.
 fn callers(sample: &Sample) -> (Option<u64>, &[u64]) {
     let in_kernel = is_kernel_address(sample.ip);
     let chain = &sample.chain[..];
@@ -109,7 +112,7 @@ impl SampleNames<'_> {
         sampled_only.into_iter().chain(recorded)
     }
 
-    /// Returns the functions at the addresses of a call chain, or of its end.
+    /// Returns the functions at the addresses of a call chain, or of the last part of one.
     fn frames<'b>(
         &'b self,
         named: &'b NamedSample<'_>,
@@ -126,8 +129,8 @@ impl SampleNames<'_> {
         })
     }
 
-    /// Returns the functions of a sample, from the sampled one to the outermost caller. With source lines there are also
-    /// the functions that were inlined.
+    /// Returns the functions of a sample, from the sampled one to the outermost caller. With source lines, inlined
+    /// functions are included.
     pub(crate) fn stack<'b>(
         &'b self,
         named: &'b NamedSample<'_>,

@@ -11,9 +11,9 @@ pub(crate) struct Filter {
     pub(crate) comms: Vec<String>,
     pub(crate) pids: Vec<u32>,
     pub(crate) tids: Vec<u32>,
-    /// CPUs; `None` matches all.
+    /// CPUs; `None` matches all samples.
     pub(crate) cpus: Option<Cpus>,
-    /// Part of the time; `None` matches all.
+    /// Span of time; `None` matches all samples.
     pub(crate) time: Option<TimeSpan>,
     /// Names of functions.
     pub(crate) symbols: Vec<String>,
@@ -21,7 +21,7 @@ pub(crate) struct Filter {
     pub(crate) dsos: Vec<String>,
 }
 
-/// A part of the time, from one nanosecond to another.
+/// A span of time, from its first to its last nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimeSpan {
     /// The first and the last nanosecond, by the clock of the recording.
@@ -97,7 +97,8 @@ mod tests {
         number
     }
 
-    /// The recording has 46 samples, each with two events: 35 of dd on CPU 1, 8 of a second program on both, and 3 of sh.
+    /// The recording has 46 samples, each with two events: 35 of dd on CPU 1, 8 of a second program on both CPUs, and 3
+    /// of sh.
     #[test]
     fn each_option_selects_its_samples() {
         assert_eq!(selected_count(""), 92);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Call chains by frame pointers that end early, as those of programs that were compiled without frame pointers. The
-//! kernel does not say why a chain ends, so the names of the chain's functions decide whether it ends early. The unwinder
-//! knows which of these functions are in assembly code.
+//! Finds call chains by frame pointers that end early. Chains of programs that were compiled without frame pointers do.
+//! The kernel does not say why a chain ends, so the names of the chain's functions decide whether it ends early. The
+//! unwinder knows which of these functions are in assembly code.
 
 use super::sample_names::{NamedSample, SampleNames, Site};
 use crate::recording::call_chain::{call_in_front_of, is_mark};
@@ -38,9 +38,9 @@ const OUTERMOST_PREFIXES: [&str; 6] = [
 const C_LIBRARIES: [&str; 5] = ["libc.", "libc-", "libpthread", "ld-linux", "ld-musl"];
 
 impl SampleNames<'_> {
-    /// Returns whether a call chain that frame pointers gave for a program's sample ends early. It does if it ends after the
-    /// sampled function or its caller, and neither is an outermost function. `None` if the sample is not of a program, or has
-    /// no chain.
+    /// Returns whether the call chain of a program's sample, which was recorded by frame pointers, ends early: it has
+    /// only the sampled function, or only that and its caller, and neither is an outermost function. Returns `None` if
+    /// the sample is not of a program, or has no chain.
     ///
     /// In doubt, returns false.
     pub(super) fn ends_early(&self, named: &NamedSample<'_>) -> Option<bool> {

@@ -97,7 +97,7 @@ fn add_build_ids(recorded: &mut Vec<BuildId>, of_this_machine: Vec<BuildId>) {
     recorded.extend(ids.filter(|id| files.insert(id.file.clone())));
 }
 
-/// Returns the number of a process or thread as text; -1 for an unknown one, the same as perf shows.
+/// Returns the number of a process or thread as text; -1 for an unknown one, as perf shows it.
 pub(crate) fn task_number_text(number: u32) -> String {
     match number {
         u32::MAX => "-1".to_owned(),

@@ -31,7 +31,7 @@ pub(crate) struct Site<'a> {
     symbol: Option<&'a Symbol>,
     /// Offset from the beginning of the function.
     pub(crate) offset: u64,
-    /// The mode of the guest that has the address; `None` if the task has it.
+    /// The mode of the guest that the address belongs to; `None` if the address belongs to the task.
     pub(crate) guest_mode: Option<GuestMode>,
 }
 
@@ -161,7 +161,8 @@ impl<'a> SampleNames<'a> {
         self.spaces.cgroup(id).unwrap_or(UNKNOWN)
     }
 
-    /// Returns the number of processes that have begun so far with this process number, which tells them apart.
+    /// Returns the number of processes that have begun so far with this process number. The result tells processes with
+    /// the same number apart.
     pub(crate) fn pid_reuse_count(&self, pid: u32) -> u32 {
         self.spaces.pid_reuse_count(pid)
     }
@@ -183,7 +184,7 @@ impl<'a> SampleNames<'a> {
         }
     }
 
-    /// Returns the names of an address that a sample of a process has. The names of guests' addresses are not known.
+    /// Returns the names of an address in a sample of a process. The names of guests' addresses are not known.
     pub(crate) fn sampled_site(&self, pid: u32, sample: &Sample, address: u64) -> Site<'_> {
         match sample.guest_mode {
             None => self.site(pid, address),

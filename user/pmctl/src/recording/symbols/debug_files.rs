@@ -51,8 +51,8 @@ impl DebugFiles {
         first_with_build_id(candidates, id)
     }
 
-    /// Returns a path that blazesym would open beside a file with debug information, and that is no regular file. Opening a
-    /// pipe would wait for its writer.
+    /// Returns a path that blazesym would open beside a file with debug information, and that is not a regular file.
+    /// Opening a pipe would wait for its writer.
     pub(super) fn irregular_companion(&self, path: &Path) -> Option<PathBuf> {
         let mut package = path.as_os_str().to_owned();
         package.push(".dwp");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Converts mangled names to readable ones: those of C++, also of its modules and thunks, and of Rust.
+//! Converts mangled names of C++ and Rust to readable ones. Names of C++'s modules and thunks are included.
 
 use std::fmt::{self, Write};
 

@@ -73,7 +73,7 @@ pub(super) enum SplitDebug {
 }
 
 impl Elf {
-    /// Reads the headers; `None` if the file can't be read, or is no ELF file.
+    /// Reads the headers; `None` if the file can't be read, or is not an ELF file.
     pub(crate) fn read(path: &Path) -> Option<Self> {
         let cache = ReadCache::new(files::open(path).ok()?);
         Some(Self::of(&object::File::parse(&cache).ok()?))
@@ -128,7 +128,7 @@ impl Elf {
         Self::read(path).filter(|elf| elf.has_build_id(build_id))
     }
 
-    /// Returns whether the file has this build-id, as far as a recording has build-ids.
+    /// Returns whether the file has this build-id. Only the part of a build-id that recordings store is compared.
     pub(crate) fn has_build_id(&self, build_id: &[u8]) -> bool {
         let own_id = self.build_id.as_deref().map(recorded_part_of_build_id);
         own_id == Some(recorded_part_of_build_id(build_id))

@@ -46,8 +46,8 @@ pub(super) struct JitFunctions {
 }
 
 impl JitFunctions {
-    /// Reads those functions of a process that have one of `addresses`, which are sorted. The process may be in another mount
-    /// and PID namespace, or have ended.
+    /// Reads the functions of a process that contain at least one of `addresses`, which must be sorted. The process may
+    /// be in another mount and PID namespace, or have ended.
     pub(super) fn read(pid: u32, addresses: &[u64]) -> Option<Self> {
         let begin = begin_time(pid);
         let owner = fs::metadata(format!("/proc/{pid}"))
@@ -131,9 +131,9 @@ fn read_trusted(path: &Path, owner: Option<u32>, begin: Option<SystemTime>) -> O
     Some(bytes)
 }
 
-/// Returns whether the map of functions of a process is trusted, by the user ids of the file, of the process (`None` once
-/// it has ended), and of pmctl. After the end of a process any user could write the file, so it must belong to root or to
-/// the user of pmctl, the same as with perf.
+/// Returns whether the map of functions of a process is trusted, by the user ids of the file, of the process (`None`
+/// once it has ended), and of pmctl. After the end of a process any user could write the file, so it must belong to
+/// root or to the user of pmctl. perf has the same rule.
 fn is_trusted(file_user: u32, process_user: Option<u32>, own_user: u32) -> bool {
     file_user == 0 || file_user == process_user.unwrap_or(own_user)
 }

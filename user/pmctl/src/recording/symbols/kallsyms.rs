@@ -140,7 +140,8 @@ impl CachedSymbols {
         self.symbols.dedup_by_key(|symbol| symbol.start);
     }
 
-    /// Returns the stored name of a module. Most lines have the same module as the line before.
+    /// Returns the stored name of a module. The module that was added last is looked at first: most lines have the same
+    /// module as the line before.
     fn intern_module(&mut self, name: &[u8]) -> Rc<[u8]> {
         if let Some(known) = self.modules.iter().rev().find(|known| ***known == *name) {
             return Rc::clone(known);
@@ -234,8 +235,8 @@ struct KallsymsLine<'a> {
 }
 
 impl<'a> KallsymsLine<'a> {
-    /// Parses a line; `None` if the address is hidden. Only names of modules' symbols are searched, for the module after
-    /// them, since there may be 200,000 lines.
+    /// Parses a line; `None` if the address is hidden. The name is searched for the start of the module only if the
+    /// line ends with a module, since there may be 200,000 lines.
     fn parse(line: &'a [u8]) -> Option<Self> {
         let (start, rest) = split_address(line)?;
         let [b' ', kind, b' ', rest @ ..] = rest.trim_ascii_end() else {

@@ -21,7 +21,7 @@ use super::{DebugFiles, Elf, LocatedFile};
 use crate::recording::perfdata::FileVersion;
 use crate::system::files;
 
-/// A text with a number, which is the same for equal texts.
+/// A text and its number. Equal texts have the same number.
 #[derive(Clone, Debug)]
 pub(crate) struct Text {
     pub(crate) number: u32,
@@ -83,9 +83,9 @@ impl Lines {
         }
     }
 
-    /// Returns the functions at an offset of a file: the innermost inlined function first, and the function that the offset
-    /// is in last. Without debug information only this function is returned. `key` is the file's number; debug information is used
-    /// only if it is of this version of the file.
+    /// Returns the functions at an offset of a file: the innermost inlined function first, and the function that the
+    /// offset is in last. Without debug information only this function is returned. `key` is the file's number; debug
+    /// information is used only if it is of the file's version `version`.
     pub(crate) fn at(
         &self,
         (key, file): (u32, &Path),
@@ -167,7 +167,7 @@ impl Lines {
         }
     }
 
-    /// Looks up the functions at an offset in the debug information.
+    /// Looks up the functions at an offset of a program, in the program's debug information.
     fn read_levels(
         &self,
         program: &DebugProgram,
@@ -216,7 +216,8 @@ impl Lines {
     }
 }
 
-/// Returns a warning if parts of a program's debug information, which is in the file `path`, can't be read.
+/// Returns a warning if parts of the debug information of the program `file` can't be read. `path` is the file with the
+/// debug information: the program itself, or its debug file.
 fn unread_parts(file: &Path, path: &Path) -> Option<String> {
     let elf = Elf::read(path)?;
     let name = file.display();

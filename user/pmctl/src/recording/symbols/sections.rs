@@ -10,8 +10,8 @@ use xz2::stream::Stream;
 
 use crate::system::files;
 
-/// Bytes of the largest section that is read. The unwind tables of the largest programs take a tenth of this limit, which is
-/// against small files with a section that unpacks to any size.
+/// Bytes of the largest section that is read. The unwind tables of the largest programs take a tenth of this limit. The
+/// limit guards against small files with a section that unpacks to any size.
 pub(crate) const MAX_SECTION_SIZE: u64 = 1 << 28;
 
 /// The highest ratio of unpacked to packed size with which a section above [`MAX_SECTION_SIZE`] is accepted.

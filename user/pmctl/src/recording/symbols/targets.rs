@@ -35,7 +35,7 @@ struct Target {
 pub(crate) struct Targets(Vec<Target>);
 
 impl Targets {
-    /// Reads the targets of a file; none if it is no 64-bit ELF file.
+    /// Reads the targets of a file; none if it is not a 64-bit ELF file.
     pub(crate) fn of(path: &Path) -> Self {
         Self::read(path).unwrap_or_default()
     }

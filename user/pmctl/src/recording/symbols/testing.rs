@@ -233,7 +233,7 @@ int main(int argc, char **argv) {
         }
     }
 
-    /// Changes the time of the last change of the program, as a linker does that writes the same program again.
+    /// Updates the program's time of last change, as a linker does when it writes the same program again.
     pub(crate) fn touch(&self) {
         let file = File::options().append(true).open(&self.path);
         let result = file.and_then(|file| file.set_modified(SystemTime::UNIX_EPOCH));
@@ -272,7 +272,7 @@ int main(int argc, char **argv) {
     }
 }
 
-/// Returns the offset in the file of `elf` of a symbol that the file `whole_program` has.
+/// Looks up a symbol in `whole_program`, and returns its offset in the file of `elf`.
 pub(crate) fn offset(whole_program: &Path, elf: &Elf, name: &str) -> u64 {
     let content = fs::read(whole_program).expect("it was compiled");
     let whole_program = object::File::parse(&*content).expect("it is well formed");

@@ -13,9 +13,9 @@ use crate::system::text::{count, printable, thousands};
 /// Reason why a call chain ends before its outermost function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum CutReason {
-    /// The recorded part of the stack is too short.
+    /// The stack is longer than the part of it that was recorded.
     TooLong,
-    /// The stack was paged out, or the stack pointer is on another stack.
+    /// An address of the stack was not recorded: the page was not in memory, or the address is on another stack.
     NoMemory,
     /// The address is in JIT code, or in no mapping.
     NoFile,
@@ -27,7 +27,7 @@ pub(super) enum CutReason {
     Missing(PathBuf),
     /// The tables do not fit the stack: a table is wrong, or the stack was overwritten.
     Inconsistent,
-    /// The program is a 32-bit one.
+    /// The program is a 32-bit program, which is not unwound.
     Bits32,
     /// The calls are from the processor's branch records, which were full, so that outer callers may be missing.
     BranchRecordsFull,
@@ -43,14 +43,15 @@ pub(crate) struct CutChains {
     reasons: AHashMap<CutReason, u64>,
     /// Bytes of the largest recorded stack.
     max_stack_size: u64,
-    /// Number of call chains of programs by frame pointers.
+    /// Number of programs' call chains that were recorded by frame pointers.
     by_frame_pointers: u64,
-    /// Number of call chains by frame pointers that end early.
+    /// Number of these chains by frame pointers that end early.
     without_frame_pointers: u64,
 }
 
 impl CutChains {
-    /// Counts a chain. `reason` is the reason why it is incomplete, and `size` is that of its stack in bytes.
+    /// Counts a chain. `reason` is the reason why the chain is incomplete, and `size` is the size of its stack in
+    /// bytes.
     pub(super) fn add(&mut self, reason: Option<CutReason>, size: u64) {
         self.all += 1;
         self.max_stack_size = self.max_stack_size.max(size);
@@ -74,7 +75,7 @@ impl CutChains {
             && self.without_frame_pointers > self.by_frame_pointers / 2
     }
 
-    /// Returns the number of chains, and of incomplete ones among them.
+    /// Returns the number of chains from stacks or branch records, and the number of incomplete ones among them.
     #[cfg(test)]
     pub(super) fn numbers(&self) -> (u64, u64) {
         (self.all, self.reasons.values().sum())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds the files with unwind tables: those that ran, and not others of the same name.
+//! Finds the files with unwind tables. These must be the files that ran, and not other files of the same name.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -58,7 +58,7 @@ impl Programs for RecordedFiles<'_> {
     }
 }
 
-/// Returns whether a file has not been written to since a recording ended, as far as is known.
+/// Returns whether a file has not been written to since a recording ended. Returns true if either time is not known.
 fn is_unchanged_since(path: &Path, end: Option<SystemTime>) -> bool {
     let change_time = fs::metadata(path).and_then(|facts| facts.modified());
     match (change_time, end) {

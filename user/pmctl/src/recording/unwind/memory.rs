@@ -74,7 +74,7 @@ impl Registers {
         }
     }
 
-    /// Returns only the callee-saved registers, which a caller has in common with the function.
+    /// Returns only the callee-saved registers, which have the same values in a function and in its caller.
     pub(super) fn callee_saved(&self) -> Self {
         let mut saved_registers = Self::none();
         for register in Self::CALLEE_SAVED {

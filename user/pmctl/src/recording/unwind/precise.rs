@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Call chains of precise samples. Their registers are those after the sampled instruction, or some instructions later, so
-//! they belong to another function if the instruction is a call, a return or a jump.
+//! Call chains of precise samples. The registers of such a sample are from the time after the sampled instruction, or
+//! some instructions later. So the registers belong to another function if the instruction is a call, a return or a
+//! jump.
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
 
@@ -15,8 +16,9 @@ struct Position {
 }
 
 impl Unwinder {
-    /// Returns the number of addresses at the beginning of `chain` that stand for the sampled instruction, whose address is
-    /// `ip`. The others are its callers. `chain` was unwound from the registers of a precise sample.
+    /// Returns the number of addresses at the beginning of `chain` that stand for the sampled instruction, whose
+    /// address is `ip`. The remaining addresses are callers of the instruction's function. `chain` must have been
+    /// unwound from the registers of a precise sample.
     pub(super) fn sampled_address_count(
         &mut self,
         process: UnwoundProcess<'_>,

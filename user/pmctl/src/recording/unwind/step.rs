@@ -132,8 +132,8 @@ pub(super) fn is_outermost(registers: &Registers) -> bool {
     registers.get(X86_64::RBP) == Some(0)
 }
 
-/// Returns the registers of the caller by the frame pointer, for code without tables; `None` if it does not point to a
-/// frame.
+/// Returns the registers of the caller by the frame pointer, for code without tables; `None` if the frame pointer does
+/// not point to a frame.
 pub(super) fn by_frame_pointer(registers: &Registers, stack: &Stack<'_>) -> Option<Registers> {
     let frame = registers.get(X86_64::RBP)?;
     let stack_pointer = frame.checked_add(16)?;

@@ -33,11 +33,11 @@ pub(super) struct UnwindTables {
     /// Addresses of the linker's stubs (PLT), through which functions of other files are called.
     stubs: Vec<Range<u64>>,
     code: Code,
-    /// The debug file was looked for, which may have tables for more functions.
+    /// The debug file, which may have tables for more functions, was looked for.
     has_looked_for_debug_file: bool,
 }
 
-/// The source of the instructions: a program or library, or the bytes of the vDSO, which is no file.
+/// The source of the instructions: a program or library, or the bytes of the vDSO, which is not a file.
 pub(super) enum Code {
     File(PathBuf),
     Bytes(Vec<u8>),
@@ -301,7 +301,7 @@ fn entries_by_address<'a, S: UnwindSection<Bytes<'a>>>(
     entries_by_address
 }
 
-/// Calls `read` with a parsed file, whose parts are read when they are used. `None` if it is no ELF file.
+/// Calls `read` with a parsed file, whose parts are read when they are used. `None` if it is not an ELF file.
 pub(super) fn with_file<T>(
     path: &Path,
     read: impl FnOnce(&object::File<'_, &ReadCache<File>>) -> T,

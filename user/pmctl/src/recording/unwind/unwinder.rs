@@ -19,8 +19,8 @@ use crate::recording::symbols::DebugFiles;
 /// don't read the stack.
 pub(super) const MAX_CALLERS: u32 = UserStack::MAX_SIZE / 8;
 
-/// A mark of pmctl's own in a call chain, in the place of `PERF_CONTEXT_USER`. Addresses of the program follow, which are
-/// those of calls and not return addresses.
+/// A mark of pmctl's own in a call chain, in the place of `PERF_CONTEXT_USER`. The program's addresses that follow are
+/// addresses of calls, and not return addresses.
 pub(crate) const UNWOUND: u64 = 513_u64.wrapping_neg();
 
 /// Number of calls that the branch records of a processor hold (Intel's manual, volume 3B, "Last branch, interrupt and
