@@ -79,8 +79,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints the message about `words`, the arguments of the program: clap's, or pmctl's where it has one. Returns the exit
-/// code.
+/// Prints the message about a mistake in `words`, the arguments of the program: pmctl's own message if there is one,
+/// otherwise clap's. Returns the exit code.
 fn print_clap_error(mut clap_error: clap::Error, words: &[OsString]) -> ExitCode {
     let pmctl = Cli::command();
     let command = words.first().and_then(|word| word.to_str());

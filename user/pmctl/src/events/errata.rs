@@ -12,7 +12,7 @@ pub(crate) struct Erratum {
     core: Microarchitecture,
     /// The erratum's numbers in Intel's specification updates.
     pub(crate) name: &'static str,
-    /// The numbers of the events whose counts are wrong; `None`: all that general counters count.
+    /// The numbers of the events whose counts are wrong; `None` if all counts of general counters are wrong.
     events: Option<RangeInclusive<u16>>,
     /// The erratum has an effect only if two threads share a core (Hyper-Threading).
     pub(crate) needs_hyper_threading: bool,
@@ -23,7 +23,8 @@ pub(crate) struct Erratum {
 }
 
 impl Erratum {
-    /// Returns the erratum of the memory events of a core. Linux's perf keeps the same counter of the other thread free
+    /// Returns the erratum that makes counts of memory events wrong. Linux's perf works around it: while a hardware
+    /// thread counts a memory event, the other thread of the core does not use the counter of the same number
     /// (`intel_ht_bug()` in arch/x86/events/intel/core.c).
     const fn of_memory_events(core: Microarchitecture, name: &'static str) -> Self {
         Self {
@@ -37,8 +38,9 @@ impl Erratum {
         }
     }
 
-    /// Returns the erratum of all general counters of a core. Before it adds an event, Linux's perf runs certain other
-    /// events on the counters (`intel_pmu_nhm_workaround()` in arch/x86/events/intel/core.c).
+    /// Returns the erratum that makes all counts of general counters wrong. Linux's perf works around it: before perf
+    /// adds an event, it runs certain other events on the counters (`intel_pmu_nhm_workaround()` in
+    /// arch/x86/events/intel/core.c).
     const fn of_general_counters(core: Microarchitecture, name: &'static str) -> Self {
         Self {
             core,
@@ -50,7 +52,8 @@ impl Erratum {
         }
     }
 
-    /// Returns whether the erratum makes the counts of the event `number` wrong; false if it is one of all events.
+    /// Returns whether `number` is one of the events that the erratum names. Returns false if the erratum names no
+    /// events because all counts of general counters are wrong.
     pub(crate) fn affects_event(&self, number: u16) -> bool {
         self.events
             .as_ref()

@@ -124,11 +124,14 @@ pub(crate) fn id(event: BorrowedFd<'_>) -> nix::Result<u64> {
     Ok(id)
 }
 
-/// Returns whether an event without a mapping has been enabled for some time: its page tells how long. Returns `false` for an
-/// inherited event on all CPUs, which has no page, and if the event's task has not run since. An event that was disabled again
-/// can't be told apart.
+/// Returns whether an event has been enabled for some time, by the enabled time in its page, which is mapped for this.
+///
+/// Returns true also for an event that was enabled and disabled again. Returns false:
+///
+/// - for an inherited event on all CPUs, which has no page;
+/// - if the event's task has not run since the event was enabled.
 pub(crate) fn has_been_enabled(event: BorrowedFd<'_>) -> bool {
-    /// The page of an event, which the kernel maps by whole pages.
+    /// Length of the mapping in bytes; the kernel rounds it up to a page.
     const LENGTH: NonZeroUsize = NonZeroUsize::MIN;
     /// The place of `time_enabled` among the 64-bit words of `struct perf_event_mmap_page`.
     const TIME_ENABLED: usize = 3;

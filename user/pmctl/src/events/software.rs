@@ -41,8 +41,8 @@ impl Software {
         )
     }
 
-    /// Returns why the event can't be counted in its modes; `None` if it can. The kernel accepts such an event, and counts
-    /// nothing.
+    /// Returns why the event can't be counted in its modes; `None` if it can. The kernel accepts an event in such
+    /// modes, but counts nothing.
     pub(crate) fn missing_reason(&self) -> Option<String> {
         let happens_in_kernel = matches!(
             self.number,

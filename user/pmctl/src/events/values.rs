@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values of registers that are no counters: energy, temperatures, clocks. A value is of the whole machine, whichever
+//! Values of registers that are not counters: energy, temperatures, clocks. A value is of the whole machine, whichever
 //! tasks are counted at the same time.
 
 use perfmon::Info;
@@ -7,7 +7,7 @@ use perfmon::trace::MiscEvent;
 
 use crate::system::exit::Usage;
 
-/// The unit of a number that is no count.
+/// The unit of a number that is not a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// The number is in 2^-32 Joules.
@@ -16,7 +16,7 @@ pub(crate) enum Unit {
     Celsius,
     /// The number is in cycles.
     Cycles,
-    /// The number is in nanoseconds.
+    /// The number is in nanoseconds, and shown in milliseconds.
     Milliseconds,
 }
 
@@ -60,7 +60,7 @@ impl Unit {
 }
 
 /// Returns the unit of an event's numbers in the files of other viewers, and a function that converts a number of a
-/// recording to it: these files have integers only.
+/// recording to that unit. The unit is chosen so that integers suffice, since these files have no other numbers.
 pub(crate) fn unit_in_viewers(unit: Option<Unit>) -> (&'static str, fn(u64) -> u64) {
     match unit {
         Some(Unit::Joules) => ("nanojoules", |value| {
@@ -82,7 +82,7 @@ pub(crate) const fn signed(value: u64) -> i64 {
     value as i64
 }
 
-/// The way in which the values of several packages, cores or CPUs are combined to one number.
+/// The way in which the values of several packages, cores or CPUs are combined into one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Combination {
     Sum,
@@ -91,7 +91,7 @@ pub(crate) enum Combination {
 }
 
 impl Combination {
-    /// Returns the combined number; `None` without parts.
+    /// Returns the combined number; `None` if `parts` is empty.
     pub(crate) fn combine(self, parts: &[u64]) -> Option<u64> {
         let parts = parts.iter().copied();
         match self {
@@ -203,7 +203,7 @@ pub(crate) fn split(texts: &[String]) -> (Vec<String>, Vec<Value>) {
     (rest, values)
 }
 
-/// Returns the name of a value without perf's PMU around it, as in `power/energy-pkg/`.
+/// Returns the name of a value without perf's PMU and slashes: `energy-pkg` for `power/energy-pkg/`.
 fn without_pmu(word: &str) -> &str {
     let mut names = ["power/", "power_core/"]
         .into_iter()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Splits a text of -e into its events.
 
-/// Splits a text at its commas, except those between slashes: `cpu/event=1,umask=2/` is one word. The braces of a group stay
-/// at its first and its last word.
+/// Splits a text at its commas, except those between slashes: `cpu/event=1,umask=2/` is one word. The opening brace of
+/// a group stays with the group's first word, and the closing brace with its last word.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     let mut in_slashes = false;
     text.split(move |letter| {

@@ -11,13 +11,13 @@ use perfmon::{Attempt, Cause, CounterId, Device, Error};
 const COUNT_FEWER: &str = "Count fewer events at once: so that counts are exact, different events take turns on a counter \
                            only with `pmctl stat --multiplex`.";
 
-/// The owners of the counters that are in use, as an event sees them.
+/// Numbers of counters in use by kind of owner, from the view of an event that needs a counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct OwnerCounts {
     /// Number of counters that this process has asked for.
     own: usize,
-    /// Number of counters that events of tasks of other processes have, if the event itself is one of tasks. Such events
-    /// share counters in time, so only those of the same task keep the event from a counter.
+    /// Number of counters that events of other processes' tasks have; 0 unless the event itself counts tasks. Events of
+    /// tasks share counters in time, so only events of the same task keep the event from a counter.
     shared: usize,
     /// Number of counters that all other owners have.
     others: usize,
@@ -26,7 +26,7 @@ struct OwnerCounts {
 }
 
 impl OwnerCounts {
-    /// Counts owners, given by kind and process, as an event of the process `own_pid` sees them.
+    /// Counts `owners`, each given by its kind and process, from the view of an event of the process `own_pid`.
     fn new(
         owners: impl Iterator<Item = (OwnerKind, Option<u32>)>,
         (own_pid, is_of_tasks): (u32, bool),
@@ -45,8 +45,8 @@ impl OwnerCounts {
         counts
     }
 
-    /// Returns advice; `None` if the measurement has none of the counters, except if all of them are `shared`. `free_note` is
-    /// empty or a sentence.
+    /// Returns advice; `None` if the measurement has none of the counters, unless all counters are `shared`.
+    /// `free_note` is empty or a sentence.
     fn advice(&self, free_note: &str) -> Option<String> {
         match self {
             Self {
@@ -135,7 +135,7 @@ pub(crate) fn has_other_owner(owners: &Owners) -> bool {
     owners.any(|(_, owner)| owner.pid != Some(process::id()))
 }
 
-/// Returns whether a counter is free that none of these owners has.
+/// Returns whether at least one counter is free: none of these owners has it.
 fn has_free_counter(owners: &Owners) -> bool {
     let Ok(device) = Device::open() else {
         return false;

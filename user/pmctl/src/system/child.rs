@@ -128,7 +128,7 @@ impl CannotRun {
         }
     }
 
-    /// Returns the exit code that a shell would have for the error in `$?`.
+    /// Returns the exit code that a shell would set `$?` to after this error.
     pub(crate) fn exit_code(&self) -> u8 {
         if self.errno == Errno::ENOENT {
             exit::NOT_FOUND
@@ -156,7 +156,7 @@ pub(crate) struct WaitingCommand<'a> {
     command: &'a Command,
     pid: Pid,
     gate: Gate,
-    /// The pipe with the result of the preparation, and the error if the command can't be executed.
+    /// The pipe that receives the result of the preparation and, if the command can't be executed, the error.
     report: File,
 }
 
@@ -170,7 +170,7 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
-    /// Returns the exit code that a shell would have for the ending in `$?`.
+    /// Returns the exit code that a shell would set `$?` to after this ending.
     pub(crate) fn exit_code(self) -> u8 {
         let code = match self {
             Self::Exit(code) => code,
@@ -198,9 +198,9 @@ pub(crate) fn signal_name(signal: i32) -> String {
     )
 }
 
-/// Reaps a child that has ended: this one, or any. Returns `None` if no child has ended and `options` includes `WNOHANG`.
-/// nix's function is not used, since for a child killed by a real-time signal it returns an error, after the child is
-/// reaped.
+/// Reaps a child that has ended: this one, or any. Returns `None` if no child has ended and `options` includes
+/// `WNOHANG`. nix's function is not used, since for a child that was killed by a real-time signal it returns an error
+/// although it has reaped the child.
 pub(crate) fn reap(child: Option<Pid>, options: i32) -> Result<Option<(Pid, Ending)>, Errno> {
     let child = child.map_or(-1, Pid::as_raw);
     let mut status = 0;

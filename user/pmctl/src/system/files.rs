@@ -86,8 +86,8 @@ pub(crate) fn restore_limit() -> Result<(), Errno> {
 /// Opens a regular file whose name comes from a recording, a program or another user.
 ///
 /// # Errors
-/// The errors of open(2), and `InvalidInput` for other than regular files: opening a pipe could block pmctl, and a device may
-/// have no end.
+/// The errors of open(2), and `InvalidInput` for files that are not regular: opening a pipe could block pmctl, and a
+/// device may have no end.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     open_with(path, 0)
 }

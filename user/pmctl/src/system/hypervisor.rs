@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recognizes the hypervisor, and has advice how to give a virtual machine a PMU.
+//! Recognizes the hypervisor, and gives advice on how to give a virtual machine a PMU.
 
 use raw_cpuid::CpuIdReader;
 
@@ -9,7 +9,7 @@ pub(crate) struct Hypervisor {
     /// The signature in CPUID leaf 40000000H.
     signature: &'static [u8; 12],
     pub(crate) name: &'static str,
-    /// Advice how to give a virtual machine a PMU.
+    /// Advice on how to give a virtual machine a PMU.
     pub(crate) fix: &'static str,
 }
 

@@ -34,7 +34,8 @@ pub(crate) struct PreciseSamples {
 /// Returns the reason why a machine has no precise samples; `None` if CPUID does not tell, since the format is in a
 /// register that programs can't read.
 pub(crate) fn missing_reason(cpuid: &Leaves, pmu: &Pmu) -> Option<Cow<'static, str>> {
-    /// In EDX and ECX of leaf 1: there is a DS area, to which samples are written, and it has addresses of 64 bits.
+    /// Bits in EDX and ECX of CPUID leaf 1: there is a DS area, to which samples are written, and it has addresses of
+    /// 64 bits.
     const DS: u32 = 1 << 21;
     const DTES64: u32 = 1 << 2;
 
@@ -81,7 +82,7 @@ pub(crate) fn is_kvm_loaded(machine: &Machine) -> bool {
 /// # Errors
 /// The driver's answer tells nothing about precise samples, as while the kernel is locked down.
 pub(crate) fn supported_by(device: &Device) -> Result<Option<PreciseSamples>, Error> {
-    /// Above the highest number of a process (`PID_MAX_LIMIT`).
+    /// A number above that of any process (`PID_MAX_LIMIT`).
     const NO_PROCESS: u32 = i32::MAX.unsigned_abs();
 
     find_supported(|event| {
@@ -152,7 +153,7 @@ mod tests {
     use super::*;
     use crate::system::pmu::testing;
 
-    /// Returns a test of events as the driver of a processor with this format has it.
+    /// Returns a function that accepts the events that the driver accepts on a processor with this format.
     fn driver(format: Option<PebsFormat>) -> impl Fn(Builder) -> Result<bool, Error> {
         move |event| {
             let is = |other: &Builder| format!("{event:?}") == format!("{other:?}");
@@ -211,7 +212,7 @@ mod tests {
         const INTEL: (u32, [u32; 4]) = (0, [0x16, 0x756e_6547, 0x6c65_746e, 0x4965_6e69]);
         const AMD: (u32, [u32; 4]) = (0, [0x10, 0x6874_7541, 0x444d_4163, 0x6974_6e65]);
         const STORE: [u32; 2] = [1 << 2, 1 << 21];
-        /// In ECX: this is a virtual machine.
+        /// The bit in ECX of CPUID leaf 1 that reports a virtual machine.
         const HYPERVISOR: u32 = 1 << 31;
         let reason = |vendor, version, [ecx, edx]: [u32; 2]| {
             let cpuid = Leaves::recorded(&[vendor, (1, [version, 0, ecx, edx])]);

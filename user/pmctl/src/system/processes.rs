@@ -57,8 +57,10 @@ pub(crate) fn find_holders(machine: &Machine, is_wanted: impl Fn(&str) -> bool) 
 /// `PIDFD_THREAD` of `<linux/pidfd.h>`.
 pub(crate) const PIDFD_THREAD: libc::c_int = libc::O_EXCL;
 
-/// Returns a descriptor that becomes readable when all threads of a process have ended, or, if `pid` is not the number of its
-/// first thread, when that thread has ended; `None` if it has ended already.
+/// Returns a descriptor that becomes readable at the end of a process or thread; `None` if it has ended already.
+///
+/// - If `pid` is the number of a process, the end is that of all its threads.
+/// - If `pid` is the number of a thread other than the first, the end is that of this thread.
 ///
 /// # Errors
 /// There is no descriptor left.
@@ -97,7 +99,7 @@ pub(crate) fn watch_thread(tid: u32) -> nix::Result<ThreadEnd> {
     })
 }
 
-/// Returns `None` for a process or thread that has ended.
+/// Converts the error for a process or thread that has ended to `None`.
 fn unless_ended(descriptor: nix::Result<OwnedFd>) -> nix::Result<Option<OwnedFd>> {
     match descriptor {
         Err(Errno::ESRCH) => Ok(None),
@@ -108,7 +110,7 @@ fn unless_ended(descriptor: nix::Result<OwnedFd>) -> nix::Result<Option<OwnedFd>
 /// Opens a process or, with [`PIDFD_THREAD`], a thread.
 ///
 /// # Errors
-/// `ESRCH`: there is none with this number. Others: there is no descriptor left.
+/// `ESRCH` if no process or thread has this number; other errors if there is no descriptor left.
 pub(crate) fn open_pidfd(number: u32, flags: libc::c_int) -> nix::Result<OwnedFd> {
     // SAFETY: pidfd_open(2) takes two integers and accesses no memory of this process.
     let result = unsafe { libc::syscall(libc::SYS_pidfd_open, number, flags) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Standard output, with colors and a pager if it is a terminal, like in git and perf.
+//! Standard output, with colors and a pager if it is a terminal, as in git and perf.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -15,7 +15,7 @@ use nix::sys::signal::{SigSet, Signal};
 use crate::system::child;
 use crate::system::stdio::NamedOutput;
 
-/// Bytes of output after which they are written.
+/// Number of bytes of output that are collected before they are written.
 const BUFFER_SIZE: usize = 1 << 16;
 
 /// Options for `less` if `LESS` is not set: quit if all text fits on the screen, pass colors through, chop long lines, and

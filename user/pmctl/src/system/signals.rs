@@ -27,14 +27,14 @@ pub(crate) enum Event {
     Nothing,
     /// A child ended or changed its state.
     Child,
-    /// The other descriptor is readable, or was hung up.
+    /// A descriptor that is waited for is readable, or was hung up.
     Other,
     /// SIGUSR2, if it is blocked by [`BlockedSignals::hold_with`]: a new file is to begin.
     Switch,
     /// SIGWINCH, if it is blocked by [`BlockedSignals::hold_with`]: the terminal has another size.
     Resized,
-    /// A signal that asks pmctl to end. With `by_terminal`, the terminal has sent it, also to the command; otherwise
-    /// another process has sent it.
+    /// A signal that asks pmctl to end. With `by_terminal`, the terminal has sent the signal, to pmctl and to the
+    /// command; otherwise another process has sent it to pmctl.
     End { signal: Signal, by_terminal: bool },
 }
 
@@ -44,7 +44,7 @@ impl BlockedSignals {
         Self::hold_all(SigSet::empty())
     }
 
-    /// Blocks the same signals and one more: SIGUSR2 or SIGWINCH.
+    /// Blocks the signals of [`Self::hold`] and one more: SIGUSR2 or SIGWINCH.
     pub(crate) fn hold_with(signal: Signal) -> Result<Self> {
         Self::hold_all(signal.into())
     }
@@ -204,8 +204,8 @@ pub(crate) fn replace_inherited() {
     }
 }
 
-/// Restores the inherited actions, and the default action of SIGPIPE, which Rust ignores. A command would inherit pmctl's
-/// through exec.
+/// Restores the inherited actions of signals, since a command would inherit pmctl's actions through exec. For SIGPIPE,
+/// which Rust's runtime ignores, sets the default action.
 pub(crate) fn restore_inherited() -> Result<(), Errno> {
     // SAFETY: A handler must be safe to run at any time. `SigDfl` is no handler: no code of this process runs.
     unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) }?;

@@ -48,8 +48,8 @@ impl Table {
         self
     }
 
-    /// Adds a row with a cell for each heading. Characters that are not printable become question marks. `style` is that of
-    /// the first cell.
+    /// Adds a row with a cell for each heading. Characters that are not printable become question marks. `style` is the
+    /// style of the first cell.
     pub(crate) fn add_row(&mut self, cells: &[String], style: Style) {
         let cells = cells.iter().map(|cell| printable(cell));
         self.rows.push((cells.collect(), style));

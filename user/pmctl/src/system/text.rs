@@ -40,8 +40,8 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Parses a JSON object. An error begins with `message`. If the text is an object, the parser's message with line and
-/// column follows; for a file of another kind it is meaningless.
+/// Parses a JSON object. An error begins with `message`. The parser's message with line and column follows only if the
+/// text is an object: for text of another kind, that message is meaningless.
 pub(crate) fn json_of<T: DeserializeOwned>(
     text: &[u8],
     message: impl FnOnce() -> String,
@@ -121,7 +121,7 @@ pub(crate) fn did_you_mean(names: &[&str]) -> Option<String> {
     Some(format!("Did you mean {}?", join_names(&names, "or")))
 }
 
-/// Returns a word as a shell takes it, on one line.
+/// Quotes a word for a shell if necessary. Characters that are not printable, such as line ends, become question marks.
 pub(crate) fn quoted(word: &str) -> String {
     let text = printable(word);
     shlex::try_quote(&text).map_or_else(|_| text.clone(), Cow::into_owned)

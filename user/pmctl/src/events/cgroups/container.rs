@@ -194,7 +194,7 @@ mod tests {
 
     const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     const UID: &str = "a1b2c3d4-0000-1111-2222-333344445555";
-    /// The same UID in the name of a slice.
+    /// [`UID`] as it stands in the name of a slice.
     const UID_: &str = "a1b2c3d4_0000_1111_2222_333344445555";
     /// The UID of a static pod.
     const HASH: &str = "00112233445566778899aabbccddeeff";

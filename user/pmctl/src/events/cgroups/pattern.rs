@@ -8,7 +8,7 @@ use crate::system::exit::Usage;
 use crate::system::glob::{is_pattern, matches_glob};
 
 /// A name of a cgroup, in which `*` stands for any text without a slash, `?` for a byte other than a slash, and `**`
-/// between slashes for any number of levels, none included.
+/// between slashes for zero or more levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     text: String,

@@ -12,7 +12,7 @@ use nix::errno::Errno;
 
 use super::Pattern;
 
-/// A cgroup that was found.
+/// A cgroup that a search has found: its name and its identity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FoundCgroup {
     pub(crate) name: PathBuf,

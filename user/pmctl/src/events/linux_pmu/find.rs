@@ -54,7 +54,7 @@ impl PmuEvent {
         }
     }
 
-    /// Limits the event to these modes if it has no modifier. Returns whether it has none.
+    /// Limits the event to these modes if it has no modifier. Returns whether it has no modifier.
     pub(crate) fn limit_unmodified(&mut self, modes: Modes) -> bool {
         let is_unmodified = self.modes == Modes::Both;
         if is_unmodified {
@@ -108,7 +108,7 @@ impl Encoding {
     }
 }
 
-/// The purpose of an event.
+/// The use of an event, which decides what its text may contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Count,

@@ -14,7 +14,7 @@ use crate::system::machine::Machine;
 /// The folder in which Linux lists its PMUs.
 const DEVICES: &str = "/sys/bus/event_source/devices";
 
-/// PMUs of [`EXCLUDED_PMUS`] whose events can be sampled, if they are given by their numbers.
+/// PMUs of [`EXCLUDED_PMUS`] whose events can be sampled if the command line has the events' numbers.
 const SAMPLED_BY_NUMBER: [&str; 2] = ["software", "tracepoint"];
 
 /// PMUs that are left out, since their events have other names in pmctl, or need an address or a trace, which only perf
@@ -73,7 +73,7 @@ pub(crate) struct NamedEvent {
     /// The factor that converts the count to `unit`.
     pub(crate) scale: Option<f64>,
     pub(crate) unit: String,
-    /// The number is a level, such as a temperature, and no count.
+    /// The number is a level, such as a temperature, and not a count.
     pub(crate) is_level: bool,
 }
 
@@ -82,7 +82,8 @@ pub(super) fn is_core_pmu(name: &str) -> bool {
     name == "cpu" || CoreKind::NAMES.contains(&name)
 }
 
-/// Returns all PMUs but those of cores, in the order of their names. PMUs, fields and events that can't be read are left out.
+/// Returns all PMUs except PMUs of cores and [`EXCLUDED_PMUS`], in the order of their names. PMUs, fields and events
+/// that can't be read are left out.
 pub(crate) fn read_all(machine: &Machine) -> Vec<LinuxPmu> {
     read_except(machine, |name| EXCLUDED_PMUS.contains(&name))
 }

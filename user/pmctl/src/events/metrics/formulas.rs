@@ -68,7 +68,7 @@ impl Formulas {
     /// Parses the formulas of a metric and of all metrics that it uses. Returns the events that they need.
     ///
     /// # Errors
-    /// A formula is malformed. The formulas of pmctl's tables are not.
+    /// A formula is malformed, which can't happen with the formulas of pmctl's tables.
     pub(crate) fn add(
         &mut self,
         metric: &Metric,
@@ -118,8 +118,8 @@ impl Formulas {
         Ok(formula.with_facts(&|name| self.facts.value(name)))
     }
 
-    /// Returns the value of a metric as it is shown; `None` if it can't be computed, as after a division by 0. `value_of`
-    /// returns counts of events and times by their names.
+    /// Returns the value of a metric as it is shown; `None` if it can't be computed, for example because of a division
+    /// by 0. `value_of` returns counts of events and times by their names.
     pub(crate) fn value(
         &self,
         metric: &Metric,
@@ -129,8 +129,8 @@ impl Formulas {
         value.is_finite().then_some(value)
     }
 
-    /// Returns whether the value of a metric is beyond its threshold; `None` if the metric has no threshold, or the counts do
-    /// not suffice.
+    /// Returns whether the value of a metric is beyond its threshold; `None` if the metric has no threshold, or if a
+    /// needed count is missing.
     pub(crate) fn is_notable(
         &self,
         metric: &Metric,

@@ -166,8 +166,8 @@ pub(crate) fn events(
     Ok(limit_to_big_cores(events, pmu))
 }
 
-/// Limits the events of a metric to the big cores of a hybrid processor if one of them counts only there, so that all are
-/// counted on the same cores.
+/// Limits all events of a metric to the big cores of a hybrid processor if one of the events exists only there. Then
+/// all events are counted on the same cores.
 fn limit_to_big_cores(
     mut events: Vec<(String, MetricEvent)>,
     pmu: &Pmu,

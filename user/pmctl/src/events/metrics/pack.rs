@@ -18,7 +18,7 @@ pub(crate) struct MetricEvents {
 pub(crate) struct PackedRuns {
     /// The events of each run.
     pub(crate) runs: Vec<Vec<EventSpec>>,
-    /// For each item, the places of its events: the indices of the run, and of the event in the run.
+    /// For each item, the places of its events. A place is the index of a run, and the index of the event in that run.
     pub(crate) places: Vec<Vec<(usize, usize)>>,
     /// The names of items whose events are in several runs.
     pub(crate) split_items: Vec<String>,
@@ -76,8 +76,8 @@ fn fit_together(run: &[EventSpec], more: &[EventSpec], supply: Option<CounterSup
     schedule(&events, supply).is_ok()
 }
 
-/// Adds the events that a run does not have yet. Returns the indices of the run, and of the event in the run, for each
-/// event.
+/// Adds the events that a run does not have yet. Returns the place of each event: the index of the run, and the index
+/// of the event in that run.
 fn add_events(
     runs: &mut [Vec<EventSpec>],
     run: usize,

@@ -41,7 +41,7 @@ impl CounterSupply {
         Self::free_except(device, pmu, |owner| owner.kind != OwnerKind::Tasks)
     }
 
-    /// Returns the counters, except those of owners in other programs for which `excludes` returns true.
+    /// Returns all counters, except those that another program owns and for whose owner `excludes` returns true.
     fn free_except(device: &Device, pmu: &Pmu, excludes: impl Fn(&Owner) -> bool) -> Self {
         let mut supply = Self::of(device, pmu);
         let Owners(owners) = device.owners();
@@ -83,7 +83,7 @@ pub(crate) enum ScheduleError {
         counter: CounterId,
         by: Option<String>,
     },
-    /// Only these counters can count this event and the events `by`, which are too many.
+    /// Too many events need the same counters: this event and the events `by` can use only these counters.
     Crowded {
         label: String,
         counters: Vec<CounterId>,
@@ -286,8 +286,8 @@ impl Assignment {
         }
     }
 
-    /// Assigns a counter to an event by moving other events to other counters, if that is possible. Appends the counters
-    /// that were tried to `tried`.
+    /// Assigns a counter to an event by moving other events to other counters, if that is possible. Appends to `tried`
+    /// the counters that it has tried.
     fn make_room(
         &mut self,
         events: &[EventSpec],
@@ -311,8 +311,8 @@ impl Assignment {
         false
     }
 
-    /// Returns the error of an event for which there is no counter. `tried` are the counters that this event, and the events
-    /// on these counters, can use.
+    /// Returns the error of an event for which there is no counter. `tried` has the counters that this event can use,
+    /// and the counters that the events on those can use.
     fn conflict_error(
         &self,
         events: &[EventSpec],
