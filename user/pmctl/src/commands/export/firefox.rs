@@ -211,8 +211,8 @@ impl<'a> Tables<'a> {
         }
         let (parent, place) = self.profile.stacks.values[number];
         let parent = parent.map(|parent| self.stack_number(parent));
-        let place = self.places.number_of(place);
-        let own_number = self.stacks.number_of((parent, place));
+        let place = self.places.intern(place);
+        let own_number = self.stacks.intern((parent, place));
         self.stack_numbers.insert(number, own_number);
         own_number
     }
@@ -298,7 +298,7 @@ impl<'a> Tables<'a> {
         let categories: Vec<usize> = places.iter().map(category).collect();
         let functions: Vec<usize> = places
             .iter()
-            .map(|place| self.functions.number_of(place.function))
+            .map(|place| self.functions.intern(place.function))
             .collect();
         let lines = places
             .iter()
@@ -329,10 +329,10 @@ impl<'a> Tables<'a> {
         let length = functions.len();
         let (mut names, mut resources, mut sources) = (Vec::new(), Vec::new(), Vec::new());
         for function in functions {
-            names.push(self.texts.number_of(function.name.clone()));
-            resources.push(self.objects.number_of(function.object));
+            names.push(self.texts.intern(function.name.clone()));
+            resources.push(self.objects.intern(function.object));
             let source = function.source.clone();
-            sources.push(source.map(|source| self.texts.number_of(source)));
+            sources.push(source.map(|source| self.texts.intern(source)));
         }
         columns_table(
             length,
@@ -357,7 +357,7 @@ impl<'a> Tables<'a> {
             .map(|object| {
                 let path = &self.profile.objects.values[*object];
                 let name = path.rsplit('/').next().unwrap_or(path);
-                self.texts.number_of(name.to_owned())
+                self.texts.intern(name.to_owned())
             })
             .collect();
         columns_table(

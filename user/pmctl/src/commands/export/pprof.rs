@@ -130,12 +130,12 @@ struct Texts(Interner<String>);
 impl Texts {
     fn new() -> Self {
         let mut table = Interner::default();
-        table.number_of(String::new());
+        table.intern(String::new());
         Self(table)
     }
 
-    fn number_of(&mut self, text: &str) -> i64 {
-        to_signed(self.0.number_of(text.to_owned()) as u64)
+    fn intern(&mut self, text: &str) -> i64 {
+        to_signed(self.0.intern(text.to_owned()) as u64)
     }
 }
 
@@ -155,13 +155,13 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
     let mut sample_type: Vec<ValueType> = Vec::new();
     for event in events {
         sample_type.push(ValueType {
-            kind: texts.number_of(profile.event_name(*event)),
-            unit: texts.number_of(profile.unit(*event).0),
+            kind: texts.intern(profile.event_name(*event)),
+            unit: texts.intern(profile.unit(*event).0),
         });
     }
     sample_type.push(ValueType {
-        kind: texts.number_of("samples"),
-        unit: texts.number_of("count"),
+        kind: texts.intern("samples"),
+        unit: texts.intern("count"),
     });
     let (location, sample) = samples(profile, events, &mut texts);
     let command = format!("recorded by pmctl: {}", profile.recording.notes.scope);
@@ -180,7 +180,7 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
                 .map_or(0, |timed_sample| timed_sample.time),
         ),
         period: to_signed(profile.unit(events[0]).1(period(profile, events[0]))),
-        comment: vec![texts.number_of(&command)],
+        comment: vec![texts.intern(&command)],
         string_table: texts.0.values,
     };
     let mut output = GzEncoder::new(output, Compression::default());
@@ -235,7 +235,7 @@ fn samples(
             location_places.push(place);
             if profile.places.values[place].depth == 0 {
                 ids.push(id_of_index(
-                    locations.number_of(std::mem::take(&mut location_places)),
+                    locations.intern(std::mem::take(&mut location_places)),
                 ));
             }
         }
@@ -252,20 +252,20 @@ fn samples(
 
 /// Returns the labels of a sample: the name and the numbers of its task.
 fn task_labels(profile: &Profile<'_>, thread: ProfileThread, texts: &mut Texts) -> Vec<Label> {
-    let name = texts.number_of(&profile.threads[&thread]);
+    let name = texts.intern(&profile.threads[&thread]);
     vec![
         Label {
-            key: texts.number_of("comm"),
+            key: texts.intern("comm"),
             text: name,
             number: 0,
         },
         Label {
-            key: texts.number_of("pid"),
+            key: texts.intern("pid"),
             text: 0,
             number: i64::from(thread.task.pid),
         },
         Label {
-            key: texts.number_of("tid"),
+            key: texts.intern("tid"),
             text: 0,
             number: i64::from(thread.task.tid),
         },
@@ -300,8 +300,8 @@ fn mappings(profile: &Profile<'_>, texts: &mut Texts) -> Vec<Mapping> {
                 id: id_of_index(index),
                 memory_start: 0,
                 memory_limit: u64::MAX,
-                filename: texts.number_of(object),
-                build_id: texts.number_of(&build_id.map(hexadecimal).unwrap_or_default()),
+                filename: texts.intern(object),
+                build_id: texts.intern(&build_id.map(hexadecimal).unwrap_or_default()),
                 has_functions: true,
                 has_filenames: true,
                 has_line_numbers: true,
@@ -315,12 +315,12 @@ fn functions(profile: &Profile<'_>, texts: &mut Texts) -> Vec<Function> {
     let functions = profile.functions.values.iter().enumerate();
     functions
         .map(|(index, function)| {
-            let name = texts.number_of(&function.name);
+            let name = texts.intern(&function.name);
             Function {
                 id: id_of_index(index),
                 name,
                 system_name: name,
-                filename: texts.number_of(function.source.as_deref().unwrap_or_default()),
+                filename: texts.intern(function.source.as_deref().unwrap_or_default()),
             }
         })
         .collect()

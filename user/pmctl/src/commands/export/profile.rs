@@ -31,7 +31,7 @@ impl<T> Default for Interner<T> {
 
 impl<T: Clone + Eq + Hash> Interner<T> {
     /// Returns the number of a value. A new value gets the next number.
-    pub(super) fn number_of(&mut self, value: T) -> usize {
+    pub(super) fn intern(&mut self, value: T) -> usize {
         if let Some(number) = self.numbers.get(&value) {
             return *number;
         }
@@ -168,7 +168,7 @@ impl<'a> Profile<'a> {
                 0
             };
             let place = self.place_number(frame, depth);
-            stack = Some(self.stacks.number_of((stack, place)));
+            stack = Some(self.stacks.intern((stack, place)));
         }
         let task = named.stamp.task;
         let comm = names.comm(task);
@@ -210,8 +210,8 @@ impl<'a> Profile<'a> {
             Some(name) => name.text.to_string(),
             None => frame_label(frame),
         };
-        let object = self.objects.number_of(frame.site.path().into_owned());
-        let function = self.functions.number_of(Function {
+        let object = self.objects.intern(frame.site.path().into_owned());
+        let function = self.functions.intern(Function {
             name,
             object,
             source: source.map(|source| source.path.text.to_string()),
@@ -221,7 +221,7 @@ impl<'a> Profile<'a> {
             Some(_) => frame.site.file_offset(),
             None => frame.address,
         };
-        self.places.number_of(CodeLocation {
+        self.places.intern(CodeLocation {
             function,
             address: address.saturating_sub(u64::from(frame.is_return)),
             line: source.map_or(0, |source| source.number),

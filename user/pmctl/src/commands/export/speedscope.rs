@@ -60,9 +60,7 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
                 let places: Vec<usize> = profile.places_of_stack(timed_sample.stack).collect();
                 let places = places.into_iter().rev();
                 let functions = places.map(|place| profile.places.values[place].function);
-                functions
-                    .map(|function| frames.number_of(function))
-                    .collect()
+                functions.map(|function| frames.intern(function)).collect()
             };
             let weights: Vec<u64> = timed_samples
                 .iter()

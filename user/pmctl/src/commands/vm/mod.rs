@@ -210,7 +210,7 @@ fn guest_task(
         has_keys: relay.has_keys(),
         size: relay.size(),
         files: relay.results().names(),
-        shared: shared.names(),
+        shared_directories: shared.names(),
     })
 }
 

@@ -44,7 +44,7 @@ pub(super) struct GuestTask {
     /// Files to send to the host after the command has ended, relative to `directory`.
     pub(super) files: Vec<OsString>,
     /// Paths of the host's directories that the command may change. Parents come before directories inside of them.
-    pub(super) shared: Vec<OsString>,
+    pub(super) shared_directories: Vec<OsString>,
 }
 
 /// A file of [`GuestTask::files`] after the end of the command.
@@ -60,7 +60,7 @@ pub(super) struct GuestFile {
 pub(super) enum GuestContent {
     /// The content follows as [`Stream::File`](super::wire::Stream::File). The number is the permission bits.
     Follows(u32),
-    /// The file is in one of [`GuestTask::shared`], so it is on the host already.
+    /// The file is in one of [`GuestTask::shared_directories`], so it is on the host already.
     OnHost,
     /// The file is missing, for this reason.
     Missing(String),

@@ -342,7 +342,7 @@ mod tests {
                 has_keys: false,
                 size: None,
                 files: Vec::new(),
-                shared: Vec::new(),
+                shared_directories: Vec::new(),
             })
         };
         assert!(start(4_000_000).encode().is_ok());

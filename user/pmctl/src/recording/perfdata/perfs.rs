@@ -287,7 +287,7 @@ impl Events {
         if kind >= FIRST_PERF_TYPE {
             return Ok(Some((None, size)));
         }
-        let record = blocks.rest().and_then(|bytes| bytes.get(..size));
+        let record = blocks.buffered().and_then(|bytes| bytes.get(..size));
         let record = record.ok_or(ReadError::Broken(RECORDS))?;
         Ok(Some((self.decode_record(record)?, size)))
     }
@@ -298,7 +298,7 @@ impl Events {
         while let Some((kind, size)) = peek_record(blocks)? {
             if kind == PERF_RECORD_CALLCHAIN_DEFERRED {
                 let record = blocks
-                    .rest()
+                    .buffered()
                     .and_then(|bytes| bytes.get(codec::HEADER_SIZE..size));
                 let result = record.and_then(|content| self.deferred.add(content));
                 result.ok_or(broken_records)?;
@@ -376,7 +376,7 @@ impl Events {
 /// Returns the type of the next record, and the distance to the one after it in bytes; `None` at the end.
 fn peek_record(blocks: &mut BlockReader<'_>) -> Result<Option<(u32, usize)>, ReadError> {
     let broken_records = ReadError::Broken(RECORDS);
-    let bytes = blocks.rest().ok_or(broken_records)?;
+    let bytes = blocks.buffered().ok_or(broken_records)?;
     if bytes.is_empty() {
         return Ok(None);
     }

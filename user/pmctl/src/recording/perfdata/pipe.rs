@@ -212,7 +212,7 @@ pub(super) fn parse(source: &RecordingBytes) -> Option<ParsedParts> {
     let mut end = start;
     let mut blocks = BlockReader::new(source, (start, source.size()));
     loop {
-        let rest = blocks.rest()?;
+        let rest = blocks.buffered()?;
         if rest.len() < codec::HEADER_SIZE {
             break;
         }

@@ -101,7 +101,7 @@ fn next_record(
     blocks: &mut BlockReader<'_>,
     parts: SampleParts,
 ) -> Result<Option<(Option<Record>, usize)>, ReadError> {
-    let bytes = blocks.rest().ok_or(UNREADABLE)?;
+    let bytes = blocks.buffered().ok_or(UNREADABLE)?;
     if bytes.is_empty() {
         return Ok(None);
     }

@@ -115,7 +115,7 @@ impl<'a> BlockReader<'a> {
     /// Returns bytes from the next record on, at least all of that record. At the end of the section it returns no bytes;
     /// `None` if the source can't be read.
     #[inline]
-    pub(super) fn rest(&mut self) -> Option<&[u8]> {
+    pub(super) fn buffered(&mut self) -> Option<&[u8]> {
         if self.block.len() - self.offset < Self::MAX_RECORD_SIZE
             && self.block_end < self.section_end
         {
@@ -124,7 +124,7 @@ impl<'a> BlockReader<'a> {
         self.block.get(self.offset..)
     }
 
-    /// Skips `size` bytes, which may be more than [`rest`](Self::rest) returned.
+    /// Skips `size` bytes, which may be more than [`buffered`](Self::buffered) returned.
     #[inline]
     pub(super) fn skip(&mut self, size: usize) {
         self.offset = self.offset.saturating_add(size);

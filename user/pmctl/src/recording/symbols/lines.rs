@@ -101,7 +101,9 @@ impl Lines {
             None => {
                 let program = self.find(file, version);
                 if let Ok(program) = &program {
-                    cache.warnings.extend(unread_parts(file, &program.path));
+                    cache
+                        .warnings
+                        .extend(unread_parts_warning(file, &program.path));
                 }
                 let program = program.map_err(|reason| cache.warnings.push(reason)).ok();
                 cache.files.insert(file.to_owned(), program.clone());
@@ -218,7 +220,7 @@ impl Lines {
 
 /// Returns a warning if parts of the debug information of the program `file` can't be read. `path` is the file with the
 /// debug information: the program itself, or its debug file.
-fn unread_parts(file: &Path, path: &Path) -> Option<String> {
+fn unread_parts_warning(file: &Path, path: &Path) -> Option<String> {
     let elf = Elf::read(path)?;
     let name = file.display();
     if elf.split_debug == SplitDebug::Shared {

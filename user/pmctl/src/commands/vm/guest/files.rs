@@ -84,7 +84,7 @@ fn open_changed(
         return Err(io::Error::other("the command did not write it"));
     }
     if task
-        .shared
+        .shared_directories
         .iter()
         .any(|directory| path.starts_with(directory))
     {

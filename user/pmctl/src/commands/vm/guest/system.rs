@@ -117,7 +117,7 @@ pub(super) fn mount_host_files(task: &GuestTask) -> Result<()> {
     chdir(OVERLAY_MOUNT)
         .and_then(|()| make_working_directory_root())
         .context("can't make the overlay the root directory of the virtual machine")?;
-    for (index, directory) in task.shared.iter().enumerate() {
+    for (index, directory) in task.shared_directories.iter().enumerate() {
         mount_shared(&share_mount_tag(index), Path::new(directory))?;
     }
     sethostname(&task.host_name).context("can't set the virtual machine's host name")?;
