@@ -97,7 +97,8 @@ impl HotplugCallbacks for CpuCallbacks {
                 drop(ownership);
                 place_holders.remove(cpu);
                 pr_warn!(
-                    "CPU {} is not used for counting: {reason}. Events of tasks that run there fail with EIO.\n",
+                    "CPU {} is not used for counting: {reason}. Events of tasks that run there fail with EIO: keep such tasks off \
+                     this CPU\n",
                     cpu.as_u32()
                 );
                 return;
@@ -174,17 +175,20 @@ fn check_cpu(
     let common = *cpus.common_capabilities();
     let kind = if !pmu::has_common() {
         let kind = cpus.kinds_mut().add(&capabilities);
-        let kind = kind.ok_or("the CPUs before it are of three other kinds")?;
+        let kind = kind.ok_or(
+            "the module supports three kinds of cores, and other CPUs are of three others",
+        )?;
         // A CPU that was refused above does not reduce the common capabilities.
         cpus.set_common_capabilities(common.intersection(capabilities));
         kind
     } else if capabilities.includes(common) {
         let kind = pmu::common().kinds.kind_of(&capabilities);
         kind.ok_or(
-            "it has fewer counters or events than the others of its kind, or is of another kind",
+            "it has fewer counters or events than the others of its kind, or is of a kind that was offline when the \
+             module was loaded; reload the module while this CPU is online",
         )?
     } else {
-        return Err("it has fewer counters or events than the others");
+        return Err("it has fewer counters or events than the others; reload the module while this CPU is online");
     };
     Ok((capabilities, kind))
 }

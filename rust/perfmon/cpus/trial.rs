@@ -39,7 +39,7 @@ pub(super) fn run() -> Result {
     cancel_reservation(ownership);
     result.map_err(|reason| {
         pr_err!(
-            "the counters can't be used: {reason}; in a virtual machine, enable its virtual PMU\n"
+            "the counters can't be used: {reason}. In a virtual machine, enable its virtual PMU\n"
         );
         ENODEV
     })
@@ -64,7 +64,7 @@ fn count_past_overflow(here: ThisCpu<'_>, pmu: &Pmu) -> Result<(), &'static str>
     let value = percpu.value(counter);
 
     if !Lvtpc::read(here).is_unmasked_nmi() {
-        return Err("this CPU has no local APIC that could deliver their interrupts");
+        return Err("this CPU has no local APIC that could deliver the interrupts of counters");
     }
     pmu.program(here, counter, INSTRUCTIONS.with_modes(false, true));
     value.load(here, pmu.msrs(counter).write, PERIOD, value.total());
@@ -83,9 +83,9 @@ fn count_past_overflow(here: ThisCpu<'_>, pmu: &Pmu) -> Result<(), &'static str>
     let is_intact = percpu.tampered.get() & counter.bit() == 0;
     percpu.tampered.remove(counter.bit());
     match (interrupt_arrived, is_intact, value.total()) {
-        (_, false, _) => Err("they don't hold what is written to them"),
+        (_, false, _) => Err("the registers of a counter do not hold what is written to them"),
         (true, ..) => Ok(()),
-        (false, true, 0) => Err("they count nothing"),
-        (false, true, _) => Err("their overflow raises no interrupt (NMI)"),
+        (false, true, 0) => Err("a counter did not count instructions"),
+        (false, true, _) => Err("the overflow of a counter raised no interrupt (NMI)"),
     }
 }

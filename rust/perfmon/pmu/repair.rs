@@ -152,7 +152,7 @@ pub(crate) fn tampered_counters(here: ThisCpu<'_>) -> u64 {
 fn mark_displaced(here: ThisCpu<'_>, counters: u64) {
     here.percpu().mark_lost(counters);
     pr_warn_once!(
-        "an event of Linux perf's that is pinned to CPU {} has taken its counters: values from there can't be trusted. \
+        "a pinned event of Linux perf has taken the counters of CPU {}: values from there can't be trusted. \
          Close that event, and open the counters again\n",
         here.id().as_u32()
     );
@@ -174,7 +174,7 @@ fn report_found_disabled(here: ThisCpu<'_>) {
     here.percpu().must_log_disabled.set(0);
     pr_warn_once!(
         "something else (KVM, or Linux perf for Intel PT or for a BPF program that takes branch \
-         records) disables all counters for moments: some events on CPU {} are missing\n",
+         records) disabled all counters of CPU {} for a short time, so events are missing. Stop it, and count again\n",
         here.id().as_u32()
     );
 }
