@@ -89,9 +89,9 @@ static const struct {
 	{ TO_OPEN_EVENT, EOPNOTSUPP, "the driver does not support such an event",
 	  "Count it with Linux's perf: `pmctl wrap -- perf stat` leaves such events to it." },
 	{ TO_OPEN_EVENT, ENODEV, "there is no such task", "The thread that the leader of the group counts has ended." },
-	{ TO_OPEN_EVENT, ENOMEM, "the kernel has not enough memory", "" },
+	{ TO_OPEN_EVENT, ENOMEM, "the kernel does not have enough memory", "" },
 	{ TO_OPEN_EVENT, EMFILE, "no file descriptor is free", "Raise the limit with `ulimit -n`: each event takes one." },
-	{ TO_MAP, EPERM, "it is more memory than this user may lock",
+	{ TO_MAP, EPERM, "this user may not lock so much memory",
 	  "Raise the limit (`ulimit -l`, in KiB), or give the program CAP_IPC_LOCK." },
 	{ TO_READ, EIO, "events were missed, so the count would be too low",
 	  "There was no memory to count a new task, or something else changed the registers (the kernel log names the first such change). Count again." },
@@ -219,7 +219,7 @@ int fail_at(enum attempt attempt, int error, const char *object, int device)
 
 	fail_with(error, "%s %s: ", attempts[attempt], object);
 	if (attempt == TO_OPEN_EVENT && error == EBUSY) {
-		append("no counter is free for it:");
+		append("no counter is free for this event:");
 		append_owners(device);
 		errno = error;
 		return -1;

@@ -103,10 +103,10 @@ int main(void)
 		puts(counters ? "an event's page is mapped" : perfmon_error());
 		return 1;
 	}
-	is_right &= says("more memory than this user may lock");
+	is_right &= says("this user may not lock so much memory");
 	perfmon_close(counters);
 	is_busy = true;
-	is_right &= !perfmon_open("r1c0:u", 0) && says("no counter is free for it: no program has one:");
+	is_right &= !perfmon_open("r1c0:u", 0) && says("no counter is free for this event: no program has one:");
 	owned_counters = OWNERS;
 	is_right &= !perfmon_open("r1c0:u", 0) &&
 		 says(": make has 1 counter, perf has 1 counter, perf (pid 12) has 2 counters, another program has 1 counter. ");

@@ -10,6 +10,7 @@ use nix::errno::Errno;
 
 use crate::event::{Cgroup, EventLabel, OwnerKind, Owners, Target};
 use crate::spec::SpecError;
+use crate::sys::RingMapping;
 use crate::trace::{Alloc, EventId};
 use crate::{CounterId, EventSelect, cpu_list};
 
@@ -221,7 +222,7 @@ pub enum Cause {
     NoSuchCpu,
     /// The driver does not count on one of the CPUs in the range (EOPNOTSUPP).
     #[error(
-        "a CPU among them has fewer counters than the others of its kind, and is not counted on"
+        "a CPU in this range is not used for counting: it has fewer counters than the others of its kind"
     )]
     NotCounted,
     /// A counter register does not hold what the driver wrote, so the count can't be trusted (EIO).
@@ -247,10 +248,10 @@ pub enum Cause {
     #[error("the trace has no such buffer")]
     NoSuchBuffer,
     /// The mapping exceeds the memory that the user and the process may pin (EPERM).
-    #[error("it is more memory than this user may lock")]
+    #[error("this user may not lock so much memory")]
     MemoryLimit,
     /// The kernel could not allocate memory (ENOMEM).
-    #[error("the kernel has not enough memory")]
+    #[error("the kernel does not have enough memory")]
     NoMemory,
     /// The process (EMFILE) or the whole system (ENFILE) has no free file descriptor.
     #[error("no file descriptor is free")]
@@ -262,7 +263,7 @@ pub enum Cause {
     #[error("the buffer's header is invalid; was the trace started again since the last reading?")]
     BadHeader,
     /// All counters that could count the event are in use (EBUSY).
-    #[error("no counter is free for it: {0}")]
+    #[error("no counter is free for this event: {0}")]
     NoFreeCounter(Owners),
     /// The CPUs do not have the event, or a group can't be counted together (ENOENT, EINVAL).
     #[error("the CPUs do not have such an event, or can't count it together with its group")]
@@ -312,16 +313,17 @@ pub enum Cause {
         "only the thread that is counted, and that opened the event for all CPUs, can read its page"
     )]
     OtherThread,
-    /// The ring is impossible (EINVAL), for one of three reasons:
-    /// - the number of pages is not a power of 2;
-    /// - the event is inherited on all CPUs;
-    /// - two events that would share a ring count different tasks or CPUs.
-    #[error(
-        "the number of pages is not a power of 2, or the event is inherited on all CPUs at once, or the two events are of different tasks or CPUs"
-    )]
-    InvalidRing,
+    /// The ring's number of pages is not a power of 2, or too large (EINVAL).
+    #[error("the number of pages is not a power of 2, or too large")]
+    RingSize,
+    /// The event has no ring, since it is on all CPUs at once, and is inherited or counts a cgroup (EINVAL).
+    #[error("an event on all CPUs at once has no ring if it is inherited or counts a cgroup")]
+    InheritedRing,
+    /// The two events that would share a ring are of different tasks or CPUs (EINVAL).
+    #[error("the two events count different tasks or CPUs")]
+    RingMismatch,
     /// The ring holds bytes that are not a record: another program has written there.
-    #[error("the ring holds bytes that are no record: another program wrote to it")]
+    #[error("the ring holds bytes that are not a record: another program wrote to it")]
     BadRing,
     /// An error that the interface does not specify for this call.
     #[error("{}", .0.desc())]
@@ -372,7 +374,11 @@ impl Error {
             }
             (A::ReadEvent(_), Errno::EIO) => Cause::Missed,
             (A::MapRing(..) | A::MapEvent(_), Errno::EPERM) => Cause::MemoryLimit,
-            (A::MapRing(..) | A::ShareRing(_), Errno::EINVAL) => Cause::InvalidRing,
+            (A::MapRing(_, pages), Errno::EINVAL) if !RingMapping::is_valid_size(*pages) => {
+                Cause::RingSize
+            }
+            (A::MapRing(..), Errno::EINVAL) => Cause::InheritedRing,
+            (A::ShareRing(_), Errno::EINVAL) => Cause::RingMismatch,
             (_, Errno::EBUSY) => Cause::NotSetUp,
             (_, Errno::ENOTTY) => Cause::UnknownCommand,
             // EPERM has two other meanings, which can't occur here: the types exclude a descriptor that is not open for
@@ -398,8 +404,8 @@ impl Error {
 }
 
 /// The advice if the process itself has all counters.
-const OWN_COUNTERS_HELP: &str = "Count fewer events at once: this process's events have the counters, each of them one of \
-                                 its own all the time.";
+const OWN_COUNTERS_HELP: &str = "Count fewer events at once: this process's events use the counters, and each event has a \
+                                 counter of its own all the time.";
 
 impl Cause {
     /// Returns advice in sentences; `None` if there is none.
@@ -461,7 +467,9 @@ impl Cause {
             Self::NotForCounters => Some(
                 "Choose another event. On a hybrid processor, count it as an `Event` on the CPUs of one kind.",
             ),
-            Self::NotCounted => Some("The kernel log says which CPU it is, and why."),
+            Self::NotCounted => {
+                Some("Read the other CPUs: the kernel log (`dmesg`) says which CPU it is, and why.")
+            }
             Self::WrongState => Some(
                 "A session has one trace at a time: drop or free the other first. Events are defined before a config.",
             ),
@@ -472,8 +480,12 @@ impl Cause {
                 "`pmctl info` shows the counters and whether branches can be recorded; the kernel \
                  log says if it is one CPU that lacks an event.",
             ),
-            Self::InvalidEvent => Some("Define ids of `EventId::model`; all CPUs need the select."),
-            Self::NoSuchBuffer => Some("There is one for each CPU number below `Alloc::buffers`."),
+            Self::InvalidEvent => {
+                Some("Define IDs of `EventId::model`, with an event select that all CPUs have.")
+            }
+            Self::NoSuchBuffer => {
+                Some("CPU numbers begin at 0 and are less than `Alloc::buffers`.")
+            }
             Self::MemoryLimit => Some(
                 "Ask for fewer pages (pmctl: `-m`), raise the limit (`ulimit -l`, in KiB), or give the \
                  program CAP_IPC_LOCK. Each online CPU adds 516 KiB to what a user may have; perf's buffers \
@@ -508,9 +520,12 @@ impl Cause {
                 "There was no memory to count a new task, or something else changed the registers (the kernel log names \
                  the first such change). Count again.",
             ),
-            Self::OtherCore | Self::OtherThread | Self::InvalidRing | Self::BadRing => {
-                self.page_help()
-            }
+            Self::OtherCore
+            | Self::OtherThread
+            | Self::RingSize
+            | Self::InheritedRing
+            | Self::RingMismatch
+            | Self::BadRing => self.page_help(),
             Self::NoSuchCgroup
             | Self::CgroupTooDeep
             | Self::NotACgroup
@@ -527,9 +542,9 @@ impl Cause {
                 "Run the program on one kind of core: `taskset -c $(cat /sys/devices/cpu_core/cpus) PROGRAM`.",
             ),
             Self::OtherThread => Some("Use `Event::read`, or an event without `pid` and `cpu`."),
-            Self::InvalidRing => Some(
-                "Take 2, 4, 8, ... pages, and a sampler for each CPU if it is inherited: `Builder::cpu`.",
-            ),
+            Self::RingSize => Some("Take 1, 2, 4, 8, ... pages."),
+            Self::InheritedRing => Some("Open a sampler on each CPU: `Builder::cpu`."),
+            Self::RingMismatch => Some("Open a sampler of its own for the second event."),
             Self::BadRing => Some("Find the program that maps the ring for writing."),
             _ => None,
         }

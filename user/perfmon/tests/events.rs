@@ -404,7 +404,7 @@ fn a_refusal_names_the_owners_of_the_counters() {
     assert_eq!(owners.0[0].1.kind, OwnerKind::Tasks);
     assert_eq!(
         error.to_string(),
-        "can't count cycles of this thread: no counter is free for it: make (3 events of tasks, pid 12) has 1 counter, \
+        "can't count cycles of this thread: no counter is free for this event: make (3 events of tasks, pid 12) has 1 counter, \
          Linux's perf or the NMI watchdog has 1 counter"
     );
     assert!(error.cause.help().is_some());

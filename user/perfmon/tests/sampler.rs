@@ -490,7 +490,7 @@ fn a_ring_has_a_power_of_two_pages() {
         assert_eq!(sample_with(pages), Ok(()));
     }
     for pages in [0, 3, usize::MAX, 1 << 63] {
-        assert_eq!(sample_with(pages), Err(Cause::InvalidRing));
+        assert_eq!(sample_with(pages), Err(Cause::RingSize));
     }
 }
 

@@ -307,7 +307,7 @@ impl<'a> Parser<'a> {
             end += 1;
         }
         let number = self.text[self.position..self.position + end].parse();
-        let number = number.map_err(|_| self.mistake("this is no number"))?;
+        let number = number.map_err(|_| self.mistake("this is not a number"))?;
         self.position += end;
         Ok(Formula::Number(number))
     }
@@ -465,7 +465,7 @@ mod tests {
             ("sqrt(1)", "there is no such function", 0),
             ("1 + *", "an operand is missing", 4),
             ("@a", "the second `@` is missing", 0),
-            ("1.2.3", "this is no number", 0),
+            ("1.2.3", "this is not a number", 0),
         ];
         for (text, what, at) in table {
             assert_eq!(Formula::parse(text), Err(Mistake { what, at }), "{text}");

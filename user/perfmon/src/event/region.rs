@@ -138,10 +138,10 @@ impl fmt::Display for CannotSetEvents {
         match self {
             Self::TooMany(number) => write!(
                 f,
-                "regions count at most {MAX_EVENTS} events, and these are {number}: choose some of them"
+                "regions count at most {MAX_EVENTS} events, and {number} were given: give fewer"
             ),
             Self::TooLate => f.write_str(
-                "regions have their events already: call set_events() once, before the first region",
+                "the events of regions can't change any more: call set_events() once, before the first region",
             ),
         }
     }

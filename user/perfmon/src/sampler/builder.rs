@@ -172,8 +172,9 @@ impl Builder {
     /// ```
     ///
     /// # Errors
-    /// As [`open`](Self::open); [`Cause::InvalidRing`](crate::Cause::InvalidRing) if the number of pages is not a power of
-    /// 2, and for an [inherited](Self::inherit) event that is not on [one CPU](Self::cpu);
+    /// As [`open`](Self::open); [`Cause::RingSize`](crate::Cause::RingSize) if the number of pages is not a power of 2;
+    /// [`Cause::InheritedRing`](crate::Cause::InheritedRing) for an event that is [inherited](Self::inherit) or
+    /// of a cgroup, and not on [one CPU](Self::cpu);
     /// [`Cause::MemoryLimit`](crate::Cause::MemoryLimit) for more pages than the user may pin.
     pub fn sample(&self) -> Result<Sampler, Error> {
         self.sample_on(&shared::device()?)

@@ -98,7 +98,7 @@ impl Sampler {
     /// event's samples have them. The added event must count the same thread, or the same CPU, as the first event.
     ///
     /// # Errors
-    /// As [`Builder::open`]; [`Cause::InvalidRing`](crate::Cause::InvalidRing) if the event can't share the ring.
+    /// As [`Builder::open`]; [`Cause::RingMismatch`](crate::Cause::RingMismatch) if the two can't share a ring.
     pub fn add(&mut self, event: &Builder) -> Result<usize, Error> {
         self.add_on(event, &shared::device()?)
     }

@@ -33,8 +33,9 @@ impl CacheEvent {
                 NOT_EMULATED_REASON.to_owned()
             }
             cpus if self.is_off_core() => format!(
-                "Linux's table for this CPU ({cpus:?}) has no such event that a core's counter can count alone: on many \
-                 CPUs, last-level cache and NUMA node events need a further register, which the driver does not write."
+                "Linux's table for this CPU ({cpus:?}) has no such event that needs no extra register: on many CPUs, \
+                 last-level cache and NUMA node events need one (OFFCORE_RSP), which the driver writes for raw and listed \
+                 events only."
             ),
             cpus => format!("Linux's table for this CPU ({cpus:?}) lacks the event."),
         }
@@ -108,7 +109,7 @@ mod tests {
         assert!(llc.absence_reason(&testing::skylake()).contains("Skylake"));
         assert!(
             llc.absence_reason(&testing::skylake())
-                .contains("further register")
+                .contains("extra register")
         );
         assert!(llc.absence_reason(&testing::intel()).contains("no table"));
         let fetches = CacheEvent::find("L1-icache-loads").expect("perf has it");

@@ -82,7 +82,7 @@ pub fn counters_of_listed(event: &Event, pmu: &Pmu) -> Result<OnCounters, String
         .map_err(|no_pmu| format!("The CPU has no PMU: {}.", no_pmu.reason()))?;
     let Some(select) = select_of(event) else {
         return Err(
-            "It counts also what the sibling thread does, which the driver does not allow."
+            "It also counts events of the sibling hyperthread (AnyThread), which the driver does not allow."
                 .to_owned(),
         );
     };

@@ -117,7 +117,7 @@ fn limits_are_those_of_the_list_and_of_the_driver() {
             .is_some()
     );
     let message = fault_text("L1D_PEND_MISS.PENDING:PMC1", &haswell);
-    assert!(message.contains("These can: PMC2."), "{message}");
+    assert!(message.contains("Counters that can: PMC2."), "{message}");
     assert_eq!(
         parse_one("UOPS_ISSUED.ANY", &haswell).general_counters,
         0b1111
@@ -176,7 +176,7 @@ fn events_that_the_driver_cannot_count_are_refused_with_the_reason() {
         (
             "haswell",
             "L1D_PEND_MISS.PENDING_CYCLES_ANY",
-            "what the sibling thread does",
+            "events of the sibling hyperthread",
         ),
         ("zen2", "fp_ret_sse_avx_ops.all", "a second counter"),
         (

@@ -329,7 +329,7 @@ const RESERVED_BITS: &[(u64, &str, &str)] = &[
     ),
     (
         1 << 21,
-        "bit 21 counts the sibling thread too",
+        "bit 21 (AnyThread) also counts events of the sibling hyperthread",
         "The driver does not allow it.",
     ),
     (1 << 22, "bit 22 starts the counter", "The driver sets it."),
@@ -383,7 +383,7 @@ fn fields_of(pmu: &Pmu) -> [Field; 6] {
 const REFUSED_FIELDS: &[(&str, &str)] = &[
     (
         "any",
-        "it counts also what the sibling thread does, which the driver does not allow",
+        "it also counts events of the sibling hyperthread (AnyThread), which the driver does not allow",
     ),
     (
         "pc",
@@ -572,7 +572,7 @@ fn resolve_listed_with_fields(terms: &[&Term], pmu: &Pmu) -> Result<Option<Resol
                 key.span.clone(),
                 format!("`{}` can't be changed in {}", key.text, event.name),
             );
-            return Err(fault.help("These can: umask, cmask, inv, edge; of slow loads also ldlat."));
+            return Err(fault.help("Fields that can be changed: umask, cmask, inv, edge; for events of slow loads also ldlat."));
         };
         let number = parse_number(field, key, value.as_ref())?;
         // Only the unit mask can have more than 8 bits.
@@ -692,7 +692,8 @@ fn check_pinned(
                 (0..pmu.general_counters()).filter(|n| body.general_counters >> n & 1 != 0);
             let counters: Vec<String> = counters.map(|n| format!("PMC{n}")).collect();
             let message = format!("general counter {number} can't count this event");
-            Err(Fault::new(span, message).help(format!("These can: {}.", counters.join(", "))))
+            Err(Fault::new(span, message)
+                .help(format!("Counters that can: {}.", counters.join(", "))))
         }
         CounterId::Fixed(number) if body.fixed != Some(number) => {
             require_fixed(number, &span, pmu)?;

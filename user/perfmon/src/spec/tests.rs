@@ -93,7 +93,7 @@ fn large_event_numbers_are_amds() {
         ("r1000000000", "more than the 36 bits"),
         ("cpu/event=0x1000/", "from 0 to 0xfff"),
         ("cpu/event=0x1cd,config=1/", "set these bits already"),
-        ("r1002000cd", "bit 21 counts the sibling"),
+        ("r1002000cd", "bit 21 (AnyThread)"),
     ];
     for (text, message) in table {
         let error = parse_without_groups(text, &pmu).expect_err("it is wrong");
@@ -289,7 +289,7 @@ const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
         7,
         "driver sets it",
     ),
-    ("r2000c0", "bit 21 counts the sibling", 0, 7, "not allow"),
+    ("r2000c0", "bit 21 (AnyThread)", 0, 7, "not allow"),
     (
         "cpu/event=0x100/",
         "takes a number from 0 to 0xff",
@@ -317,7 +317,7 @@ const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
         9,
         "tracepoint",
     ),
-    ("cpu/event=1,any/", "sibling thread", 12, 3, ""),
+    ("cpu/event=1,any/", "sibling hyperthread", 12, 3, ""),
     ("cpu/event=1,name=/", "`name` needs a value", 12, 4, ""),
     ("cpu/config=0x10000/", "bits 16 and 17", 4, 14, ":u"),
     ("cycles:x", "no modifier is called `x`", 7, 1, ":PMC0"),
@@ -392,7 +392,7 @@ fn caches_have_the_encoding_of_the_table() {
     let misses = parse_first(&testing::amd(), "cpu/dTLB-load-misses/u").expect("Zen 4 has it");
     assert_eq!(misses.encoding, Some(Encoding::Cache(0x1_0003)));
     let error = parse_first(&testing::skylake(), "LLC-loads").expect_err("Skylake lacks it");
-    assert!(error.is_absent() && error.to_string().contains("further register"));
+    assert!(error.is_absent() && error.to_string().contains("extra register"));
     let events = parse_or_absent("{cycles,LLC-loads}", &testing::skylake());
     let events = events.expect("one of them is there");
     assert!(events[1].is_absent() && events[1].group == Some(0));
@@ -499,7 +499,7 @@ fn one_event_is_found_by_its_name() {
         error
             .cause
             .help()
-            .is_some_and(|help| help.contains("further register"))
+            .is_some_and(|help| help.contains("extra register"))
     );
 }
 

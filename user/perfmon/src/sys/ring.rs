@@ -50,11 +50,8 @@ impl RingMapping {
     /// unread records.
     ///
     /// # Errors
-    /// The errors of mmap(2); EINVAL also if `pages` is not a power of 2.
+    /// The errors of mmap(2); EINVAL also if `pages` is not a [valid size](Self::is_valid_size).
     pub(crate) fn new(event: BorrowedFd<'_>, pages: usize, writable: bool) -> Result<Self, Errno> {
-        if !pages.is_power_of_two() {
-            return Err(Errno::EINVAL);
-        }
         let length = Self::length(pages).ok_or(Errno::EINVAL)?;
         let mut protection = ProtFlags::PROT_READ;
         protection.set(ProtFlags::PROT_WRITE, writable);
@@ -66,8 +63,16 @@ impl RingMapping {
         })
     }
 
-    /// Returns the length of the mapping in bytes; `None` if it overflows.
+    /// Returns whether `pages` is a power of 2, and the length of the mapping does not overflow.
+    pub(crate) fn is_valid_size(pages: usize) -> bool {
+        Self::length(pages).is_some()
+    }
+
+    /// Returns the length of the mapping in bytes; `None` if `pages` is not a power of 2, or the length overflows.
     fn length(pages: usize) -> Option<NonZeroUsize> {
+        if !pages.is_power_of_two() {
+            return None;
+        }
         let pages = pages.checked_add(1)?;
         NonZeroUsize::new(pages.checked_mul(PAGE_SIZE)?)
     }

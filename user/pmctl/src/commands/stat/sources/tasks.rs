@@ -656,7 +656,10 @@ mod tests {
         assert!(error.contains(CONFLICT), "{error}");
         // Events that take turns share their counter with each other, so others have it.
         let error = error_of_crowded_events(Errno::EBUSY, true);
-        assert!(error.contains("no counter is free for it"), "{error}");
+        assert!(
+            error.contains("no counter is free for this event"),
+            "{error}"
+        );
         let error = error_of_crowded_events(Errno::EACCES, false);
         assert!(error.contains("policy for performance events"), "{error}");
         let error = error_of_crowded_events(Errno::ESRCH, false);
