@@ -42,7 +42,7 @@ complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "annotate" -d 'Show inst
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "diff" -d 'Compare two or three recordings, function by function'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "export" -d 'Write a recording for another viewer: Firefox Profiler, pprof, Perfetto, speedscope, ...'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "serve" -d 'Serve counters for Prometheus, and profiles, over HTTP'
-complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "wrap" -d 'Run perf, or another program of its system call, on the driver\'s counters'
+complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "wrap" -d 'Run perf, or another program that uses perf_event_open(2), on the driver\'s counters'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "vm" -d 'Run stat, record, bench or wrap in a virtual machine with a PMU, on this machine\'s files'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "encode" -d 'Show an event\'s encoding'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "regs" -d 'Show what the counters\' registers hold (root only)'
@@ -95,10 +95,10 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s S -l sync -d 'Write
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l interval-clear -d 'Clear the screen before each interval of -I'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l summary -d 'With -I and -x or --json, print the totals, too'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l append -d 'Append to the FILE of -o instead of replacing it'
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l hide-zero-events -d 'Show no events whose count is 0'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l hide-zero-events -d 'Hide events whose count is 0'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l no-big-num -d 'Show numbers without commas'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s B -l big-num -d 'Accepted from users of perf, without effect'
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s q -l quiet -d 'Print no counts'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s q -l quiet -d 'Don\'t print counts'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l explain -d 'With -a or -C, show what is written to each counter, and what the driver and the registers hold'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s e -l event -d 'Count these events, as for `pmctl stat`, except those of the kernel and energy [default: instructions:u and, where the CPU has them, cycles,branches,branch-misses; in `pmctl vm` instructions:u,branches:u]' -r
@@ -187,13 +187,13 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l max-stack -d 'Sho
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l limit -d 'Show the first N rows of each table' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l percent-limit -d 'Show rows with an overhead of at least PERCENT' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l width -d 'Cut lines after COLUMNS characters' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l comms -d 'Only of tasks with these names, separated by commas' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l pid -d 'Only of these processes, separated by commas' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l tid -d 'Only of these threads, separated by commas' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s C -l cpu -d 'Only on these CPUs, as 0-2,5' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l time -d 'Only from START to STOP, in seconds as `pmctl script` shows them; one may be left out' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s S -l symbols -d 'Only in these functions, separated by commas' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l dsos -d 'Only in these programs and libraries, separated by commas' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l comms -d 'Show samples of tasks with these names only, separated by commas' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l pid -d 'Show samples of these processes only, separated by commas' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l tid -d 'Show samples of these threads only, separated by commas' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s C -l cpu -d 'Show samples on these CPUs only, as 0-2,5' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l time -d 'Show samples from START to STOP only, in seconds as `pmctl script` shows them; one may be left out' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s S -l symbols -d 'Show samples in these functions only, separated by commas' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l dsos -d 'Show samples in these programs and libraries only, separated by commas' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l branches -d 'Show the branches of `pmctl record -b`: from where to where, how often, how often mispredicted'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s G -l inverted -d 'The same as -g caller, as perf has it'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l inline -d 'Show functions that were inlined, from debug information, in call chains'
@@ -237,13 +237,13 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand top" -l stdio -d 'Print the 
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s i -l input -d 'Read the recording in FILE; - is standard input' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s F -l fields -d 'Print these fields of each sample, separated by commas' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l comms -d 'Only of tasks with these names, separated by commas' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l pid -d 'Only of these processes, separated by commas' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l tid -d 'Only of these threads, separated by commas' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s C -l cpu -d 'Only on these CPUs, as 0-2,5' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l time -d 'Only from START to STOP, in seconds as `pmctl script` shows them; one may be left out' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s S -l symbols -d 'Only in these functions, separated by commas' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l dsos -d 'Only in these programs and libraries, separated by commas' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l comms -d 'Show samples of tasks with these names only, separated by commas' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l pid -d 'Show samples of these processes only, separated by commas' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l tid -d 'Show samples of these threads only, separated by commas' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s C -l cpu -d 'Show samples on these CPUs only, as 0-2,5' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l time -d 'Show samples from START to STOP only, in seconds as `pmctl script` shows them; one may be left out' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s S -l symbols -d 'Show samples in these functions only, separated by commas' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l dsos -d 'Show samples in these programs and libraries only, separated by commas' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l inline -d 'Show functions that were inlined, from debug information, in call chains'
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l no-inline -d 'Accepted from users of perf, without effect: inlined functions are looked up only with --inline'
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l no-pager -d 'Don\'t use a pager ($PAGER or less) on a terminal'
@@ -305,7 +305,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l max-seconds -d 'Ma
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l max-hz -d 'Take no more than HZ samples per second for a profile' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l allow-remote -d 'Let --listen be an address that other machines can reach: their users see the counters, and the names of programs and functions'
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -s h -l help -d 'Print help'
-complete -c pmctl -n "__fish_pmctl_using_subcommand wrap" -l exact -d 'Let no events take turns: what has no counter of its own all the time is refused'
+complete -c pmctl -n "__fish_pmctl_using_subcommand wrap" -l exact -d 'Refuse events for which no counter is free, instead of letting events take turns'
 complete -c pmctl -n "__fish_pmctl_using_subcommand wrap" -s v -l verbose -d 'Show each call that opens an event, and its answer'
 complete -c pmctl -n "__fish_pmctl_using_subcommand wrap" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l cpu -d 'Emulate a CPU and PMU of this vendor' -r -f -a "intel\t''
@@ -341,7 +341,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_su
 complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "diff" -d 'Compare two or three recordings, function by function'
 complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "export" -d 'Write a recording for another viewer: Firefox Profiler, pprof, Perfetto, speedscope, ...'
 complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "serve" -d 'Serve counters for Prometheus, and profiles, over HTTP'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "wrap" -d 'Run perf, or another program of its system call, on the driver\'s counters'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "wrap" -d 'Run perf, or another program that uses perf_event_open(2), on the driver\'s counters'
 complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "vm" -d 'Run stat, record, bench or wrap in a virtual machine with a PMU, on this machine\'s files'
 complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "encode" -d 'Show an event\'s encoding'
 complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "regs" -d 'Show what the counters\' registers hold (root only)'

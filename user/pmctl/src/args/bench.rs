@@ -11,9 +11,9 @@ const BENCH_HELP: &str = "\
 Each COMMAND is one argument, split into words as a shell does; --shell gives it to `sh -c` instead. After -- stands one \
 command with its arguments. Commands read nothing; their standard output is thrown away, their standard error is shown.
 
-The commands run in turns, so that what changes meanwhile meets all of them. `exact` says that a count was the same in all \
+The commands run in turns, so that a change of the machine, such as its clock rate, affects all of them. `exact` says that a count was the same in all \
 runs. Otherwise the spread is the standard deviation, and each change is followed by its interval: 95% of the changes that \
-runs as different as these would show (bootstrap). A change whose interval holds 0 may be none.
+runs as different as these would show (bootstrap). A change is marked `may be none` if its interval contains 0.
 
 A CONDITION is EVENT>LIMIT or EVENT<LIMIT, also of `time`. With % the limit is a change from the first command, or from \
 the baseline: 'instructions:u>+1%'. Without it, it is of the mean: 'instructions:u>5000000', or seconds: 'time>0.5'. It \

@@ -9,7 +9,7 @@ use perfmon_compare::condition::Condition;
 use super::{DEFAULT_FILE, Key, SortWord};
 
 const DIFF_HELP: &str = "\
-Without a file these are perf.data.old, which `pmctl record` leaves, and perf.data; with one, that and perf.data.
+Without FILE, perf.data.old (the recording before the last one) is compared with perf.data; with one FILE, that file is.
 
 Each row has its part of the event count in each recording, and how much larger it is than in the first, in percent of \
 the whole. p is the probability of a difference at least this large between recordings of the same program. With a fixed \

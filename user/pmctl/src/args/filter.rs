@@ -13,27 +13,27 @@ use crate::recording::profile::{Filter, TimeSpan};
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Choice of samples")]
 pub(crate) struct Choice {
-    /// Only of tasks with these names, separated by commas
+    /// Show samples of tasks with these names only, separated by commas
     #[arg(long, alias = "comm", value_name = "NAMES", value_delimiter = ',')]
     pub(crate) comms: Vec<String>,
 
-    /// Only of these processes, separated by commas
+    /// Show samples of these processes only, separated by commas
     #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = parse_pid)]
     pub(crate) pid: Vec<u32>,
 
-    /// Only of these threads, separated by commas
+    /// Show samples of these threads only, separated by commas
     #[arg(long, value_name = "TID", value_delimiter = ',', value_parser = parse_tid)]
     pub(crate) tid: Vec<u32>,
 
-    /// Only on these CPUs, as 0-2,5
+    /// Show samples on these CPUs only, as 0-2,5
     #[arg(short = 'C', long, value_name = "CPUS", value_parser = Cpus::parse)]
     pub(crate) cpu: Option<Cpus>,
 
-    /// Only from START to STOP, in seconds as `pmctl script` shows them; one may be left out
+    /// Show samples from START to STOP only, in seconds as `pmctl script` shows them; one may be left out
     #[arg(long, value_name = "START,STOP", value_parser = parse_span)]
     pub(crate) time: Option<TimeSpan>,
 
-    /// Only in these functions, separated by commas
+    /// Show samples in these functions only, separated by commas
     #[arg(
         short = 'S',
         long,
@@ -43,7 +43,7 @@ pub(crate) struct Choice {
     )]
     pub(crate) symbols: Vec<String>,
 
-    /// Only in these programs and libraries, separated by commas
+    /// Show samples in these programs and libraries only, separated by commas
     #[arg(long, alias = "dso", value_name = "DSOS", value_delimiter = ',')]
     pub(crate) dsos: Vec<String>,
 }
@@ -69,7 +69,7 @@ fn parse_span(text: &str) -> Result<TimeSpan, String> {
     let number = |text: &str, otherwise| match text {
         "" => Ok(otherwise),
         text => parse_nanoseconds(text).ok_or_else(|| {
-            format!("`{text}` is no time: it takes seconds, as in `24.083,24.5` or `24.083,`")
+            format!("`{text}` is not a time: give seconds, as in `24.083,24.5` or `24.083,`")
         }),
     };
     let span = TimeSpan {

@@ -117,7 +117,7 @@ pub(crate) enum Command {
     Export(Export),
     /// Serve counters for Prometheus, and profiles, over HTTP
     Serve(Serve),
-    /// Run perf, or another program of its system call, on the driver's counters
+    /// Run perf, or another program that uses perf_event_open(2), on the driver's counters
     Wrap(Wrap),
     /// Run stat, record, bench or wrap in a virtual machine with a PMU, on this machine's files
     Vm(Vm),
@@ -188,9 +188,9 @@ pub(crate) struct Encode {
 }
 
 const WRAP_HELP: &str = "\
-The program and its children get events of the driver's from perf_event_open(2): hardware, cache and raw events that \
-count or sample. Where counters are too few, those that count take turns, as perf's do, unless --exact is given. The rest is the kernel's, as without `pmctl wrap`: software events, \
-tracepoints, events of a task that has changed its user, its groups or its capabilities, and without CAP_PERFMON events of processes that are neither \
+When the program or one of its children calls perf_event_open(2), this driver counts and samples the hardware, cache \
+and raw events. If counters are too few, events that count take turns, as with perf, unless --exact is given. The kernel \
+handles the rest, as without `pmctl wrap`: software events, tracepoints, events of a task that has changed its user, its groups or its capabilities, and without CAP_PERFMON events of processes that are neither \
 the caller nor its descendants.
 
 An event without a free counter fails with EBUSY, beside other events with ENOENT, in a group with EINVAL: `perf stat` \
@@ -204,7 +204,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = WRAP_HELP)]
 pub(crate) struct Wrap {
-    /// Let no events take turns: what has no counter of its own all the time is refused
+    /// Refuse events for which no counter is free, instead of letting events take turns
     #[arg(long)]
     pub(crate) exact: bool,
 

@@ -206,7 +206,7 @@ impl RecordTarget {
         }
         if args.command.is_empty() {
             return Err(Usage(
-                "there is nothing to run.\n\
+                "there is nothing to record.\n\
                  Give a command (`pmctl record -- make`), a process (-p PID) or a thread (-t TID), or record the whole system until Ctrl-C (-a)."
                     .to_owned(),
             ));
@@ -468,7 +468,7 @@ mod tests {
     #[test]
     fn options_that_exclude_each_other_are_refused_by_name() {
         for (options, named) in [
-            ("-c 9", "nothing to run"),
+            ("-c 9", "nothing to record"),
             ("--rotate -j any true", "-j:"),
             ("--rotate -d true", "-d and -W:"),
             ("--timebase cycles --count branches -W true", "-d and -W:"),

@@ -184,7 +184,7 @@ pub(crate) struct Stat {
     #[arg(long, value_name = "FD", conflicts_with = "output")]
     pub(crate) log_fd: Option<u32>,
 
-    /// Show no events whose count is 0
+    /// Hide events whose count is 0
     #[arg(long)]
     pub(crate) hide_zero_events: bool,
 
@@ -196,7 +196,7 @@ pub(crate) struct Stat {
     #[arg(short = 'B', long, aliases = ["scale", "no-scale"], hide = true)]
     pub(crate) big_num: bool,
 
-    /// Print no counts
+    /// Don't print counts
     #[arg(short, long, conflicts_with_all = ["json", "field_separator", "output"])]
     pub(crate) quiet: bool,
 

@@ -156,7 +156,7 @@ pub(super) fn is_called(arg: &Arg, name: &str) -> bool {
 /// Returns the help of an option of pmctl, with its name in pmctl if the names differ.
 fn option_help(arg: &Arg, name: &str) -> String {
     if arg.is_hide_set() {
-        return "Taken, and without effect: it is always so, or has no meaning here.".to_owned();
+        return "Accepted without effect: pmctl always does this, or the option has no meaning here.".to_owned();
     }
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let long_name = arg.get_long().unwrap_or_default();
