@@ -109,7 +109,7 @@ comes_true() {
 # standard output may be a pipe or a substitution.
 wait_until() {
 	if ! comes_true "$1"; then
-		echo "not ok $((ktap_count + 1)) wait for: $1 # not so within ${LIMIT:-60} s" >&2
+		echo "not ok $((ktap_count + 1)) wait for: $1 # still false after ${LIMIT:-60} s" >&2
 		exit 1
 	fi
 }

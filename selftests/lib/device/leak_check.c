@@ -96,7 +96,7 @@ const char *leak_check_registers(const struct leak_check *l)
 	const char *difference = snapshot_difference_now(&l->properties,
 							 &l->cpus, l->before);
 
-	return set_affinity(&l->cpus) ? "the CPUs can't be had" : difference;
+	return set_affinity(&l->cpus) ? "sched_setaffinity() failed" : difference;
 }
 
 /* Returns the same as leak_check_memory(), without waiting. */

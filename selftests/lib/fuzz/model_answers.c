@@ -36,7 +36,7 @@ const char *check_values(struct model *m, const struct call *c,
 	    d->pmcc_first_cpu != c->arg.cpu_data.pmcc_first_cpu)
 		return "the number, the first CPU or the reserved member";
 	if (d->pmcc_count != (asked < existing_cpus ? asked : existing_cpus))
-		return "how many values there are";
+		return "the number of values";
 	for (i = 0; i < d->pmcc_count; i++) {
 		if (d->pmcc_value[i] < 0)
 			return "a value below 0";
@@ -103,7 +103,7 @@ const char *check_allocation(struct model *m, const struct call *,
 			     const union argument *a)
 {
 	return memcmp(&a->alloc, &m->alloc, sizeof(a->alloc)) ?
-		"what was allocated" : "";
+		"the allocation" : "";
 }
 
 const char *check_staged_config(struct model *m, const struct call *,

@@ -389,29 +389,29 @@ const char *trace_sum(const struct trace *t, unsigned int cpu,
 	while ((more = trace_next(&c, &r)) > 0) {
 		if (r.type == PERFMON_RECORD_TIME) {
 			if (r.event != PERFMON_EVENT_ID_NONE)
-				return "a time of an event";
+				return "a time record with the ID of an event";
 			if (last == TIME)
-				return "a time without records";
+				return "two time records without others between them";
 			if (sums->times++ == 0)
 				sums->first = r.time;
 			else if (r.time < sums->last)
-				return "a time before the one before";
+				return "a time earlier than the previous time";
 			sums->last = r.time;
 			last = TIME;
 			continue;
 		}
 		i = event_index(config, r.event);
 		if (i < 0)
-			return "an event that is not in the config";
+			return "an event ID that is not in the config";
 		part = part_of(config, i, r.type);
 		if (part == NOTHING)
-			return "a record that its event does not have";
+			return "a record type that the event does not have";
 		if (part < last || last == NOTHING || last == BRANCHES)
-			return "records in another order than they should be";
+			return "records in a wrong order";
 		last = part;
 		add_record(config, i, &r, sums);
 	}
-	return more ? "a record that is none" : "";
+	return more ? "bytes that are not a record" : "";
 }
 
 /* Returns the address of trace_loop()'s instruction @i; 0 if that is outside the loop. */
