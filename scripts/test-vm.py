@@ -793,7 +793,7 @@ def too_little_memory_is_reported():
     code, _, err = run("--memory", "256", "--run", "--", "python3", "-c", "x = [bytearray(1 << 20) for _ in range(1000)]")
     expect((code != 0, "ran out of memory" in err), (True, True), err)
     code, _, err = shell("head -c 400000000 /dev/zero >/tmp/big", "--memory", "256")
-    expect((code != 0, "used up the room" in err), (True, True), err)
+    expect((code != 0, "filled the virtual machine's file system" in err), (True, True), err)
 
 
 @long_test

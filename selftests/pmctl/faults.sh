@@ -61,7 +61,7 @@ ends "stat -I -o /dev/full" 125 "^pmctl: can't write /dev/full: No space" \
 check "stat -I -o /dev/full waits for the command" [ -e ended ]
 ends "stat --record /dev/full" 125 "^pmctl: can't write /dev/full: No space" \
 	pmctl stat -e $event --record /dev/full -- true
-ends "record -o /dev/full" 125 "can't write /dev/full: it is no file" \
+ends "record -o /dev/full" 125 "can't write /dev/full: it is not a regular file" \
 	pmctl record -e $event -o /dev/full -- true
 
 mkdir small

@@ -154,7 +154,7 @@ refused "an event without -a" 'pmctl stat -a -e msr/tsc/ -- COMMAND' -e msr/tsc/
 refused "an event with -p" 'a process has no count of its own' -p $$ -e msr/tsc/
 refused "an unknown PMU" 'no PMU .mrs. here' -a -e mrs/tsc/
 refused "an unknown event" 'Did you mean .tsc.' -a -e msr/tcs/
-refused "a large value" 'takes 0xffffffffffffffff at most|is no number' -a -e msr/event=0x10000000000000000/
+refused "a large value" 'takes 0xffffffffffffffff at most|is not a number' -a -e msr/event=0x10000000000000000/
 refused "a group" "can't be in a group" -a -e '{instructions,msr/tsc/}'
 try pmctl stat -a -e msr/event=99/ -- true
 is "what Linux refuses: exit code" 125 $?

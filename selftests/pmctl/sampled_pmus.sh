@@ -130,7 +130,7 @@ refused() {
 	is "$name: exit code" "$code" $?
 	says "$name is told" "$errors" "$regex"
 }
-refused 125 "a PMU that can't sample" '.msr. counts, and can.t sample.*pmctl stat -a -e msr/tsc/' -e msr/tsc/
+refused 125 "a PMU that can't sample" '.msr. can count but not sample.*pmctl stat -a -e msr/tsc/' -e msr/tsc/
 refused 2 "an unknown PMU" 'no PMU .mrs. here' -e mrs/tsc/
 refused 125 "a number that Linux lacks" "PMU .software. can.t sample software/config=999/ on CPU" -e software/config=999/
 refused 125 "a frequency above the limit" 'sysctl kernel.perf_event_max_sample_rate=200000000' -F 200000000 -e task-clock

@@ -300,19 +300,19 @@ for event in 1 2 3 4 5 6 7 8 9 a b c d e f; do many=$many,r000$event; done
 pmctl stat -e $many -- true 2>"$counts"
 is "stat fails with too many events" 125 $?
 says "stat names itself as the owner of the counters" "$(cat "$counts")" 'pmctl \(events of tasks, pid [0-9]+\) has [0-9]+ counters'
-says "stat says that this measurement has all counters" "$(cat "$counts")" '^This measurement has them all'
+says "stat says that this measurement has all counters" "$(cat "$counts")" '^These counters are in use by this measurement'
 begin pmctl stat -a -e instructions:u -o "$counts.other"
 pmctl stat -e $many -- true 2>"$counts"
 end_other
 rm -f "$counts.other"
 says "stat names the other owner of counters beside itself" "$(cat "$counts")" \
-	"^[0-9]+ of them (is|are) this measurement's \\(pid [0-9]+\\)\\..* Count fewer events, or end pid $other\\.\$"
+	"^[0-9]+ of them (is|are) in use by this measurement \\(pid [0-9]+\\)\\..* Count fewer events, or end pid $other\\.\$"
 begin pmctl stat -e r0001 -o "$counts.other"
 pmctl stat -e $many -- true 2>"$counts"
 end_other
 rm -f "$counts.other"
 says "stat has advice that fits where other tasks share its counters" "$(cat "$counts")" \
-	'^(Events of other tasks share them|This measurement has them all).* Count fewer events at once'
+	'^(Events of other tasks share them|These counters are in use by this measurement).* Count fewer events at once'
 pmctl stat -e instructions:u:PMC0 -- true 2>"$counts"
 is "stat refuses a number of a counter for a task" 2 $?
 general=$(pmctl info | sed -n 's/^driver .* \([0-9][0-9]*\) general .*/\1/p')

@@ -100,7 +100,7 @@ is "the first of too many events counts what it counts alone" "$(perf_count inst
 says "the last of too many events is not counted" "$(cat "$dir/table.many")" '<not supported> +r0fc0:u'
 says "pmctl says why the last of too many events is not counted" "$errors" \
 	'no counter was free for [0-9]+ events.* pmctl \(events of tasks, pid [0-9]+\) has [0-9]+ counters'
-says "pmctl says that the program's own events have the counters" "$errors" "^The program's own events have them"
+says "pmctl says that the program's own events have the counters" "$errors" "^All counters are in use by the program's own events"
 
 # perf's samples are the driver's, and so are the records of programs executed later.
 try pmctl wrap -- perf record -q -o "$dir/perf.data" -e instructions:u -c 1000003 -- "$loop" 50000000

@@ -211,7 +211,7 @@ fn keys_work_and_q_leaves_the_terminal_as_it_was() {
     session.send_keys("\r").wait_for_screen("[outer]  q  quit");
     let message = "pmctl_origins is not on this machine";
     session.send_keys("a").wait_for_screen(message);
-    session.send_keys("h").wait_for_screen("Any key goes on");
+    session.send_keys("h").wait_for_screen("Press any key");
     session.send_keys("xq");
     assert_eq!(session.wait_for_end().code(), Some(0));
     session.assert_restored();

@@ -53,7 +53,7 @@ pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Re
     let cpus = match args.cpu {
         Some(cpu) if !online.contains(&cpu) => {
             return Err(Usage(format!(
-                "--cpu: CPU {cpu} is not online; /sys/devices/system/cpu/online lists those that are."
+                "--cpu: CPU {cpu} is not online; /sys/devices/system/cpu/online lists the online CPUs."
             ))
             .into());
         }

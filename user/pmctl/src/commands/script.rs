@@ -75,7 +75,7 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
         Ok(output.write_all(line.as_bytes())?)
     })?;
     if is_empty && is_filtered {
-        complain(format_args!("no sample is left: {NO_SAMPLE_PASSES}"));
+        complain(NO_SAMPLE_PASSES);
     }
     write_warnings(&recording.notes, source_lines.as_ref(), &cut_chains, output)
 }

@@ -50,7 +50,7 @@ impl Cpus {
         match self.iter().find(|cpu| !online.contains(&(*cpu as usize))) {
             None => Ok(()),
             Some(cpu) => Err(Usage(format!(
-                "-C: CPU {cpu} is not online; /sys/devices/system/cpu/online lists those that are."
+                "-C: CPU {cpu} is not online; /sys/devices/system/cpu/online lists the online CPUs."
             ))),
         }
     }

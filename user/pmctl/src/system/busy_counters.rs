@@ -8,8 +8,8 @@ use perfmon::event::{OwnerKind, Owners};
 use perfmon::{Attempt, Cause, CounterId, Device, Error};
 
 /// Advice if all counters are the measurement's own.
-const COUNT_FEWER: &str = "Count fewer events at once: so that counts are exact, different events take turns on a counter \
-                           only with `pmctl stat --multiplex`.";
+const COUNT_FEWER: &str = "Count fewer events at once, or let them take turns with `pmctl stat --multiplex`, which makes counts \
+                           estimates.";
 
 /// Numbers of counters in use by kind of owner, from the view of an event that needs a counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,18 +62,18 @@ impl OwnerCounts {
                 others: 0,
                 ..
             } => Some(format!(
-                "This measurement has them all. {free_note}{COUNT_FEWER}"
+                "These counters are in use by this measurement. {free_note}{COUNT_FEWER}"
             )),
             Self { others: 0, .. } => Some(format!(
-                "Events of other tasks share them with this one; only events of the same task keep it from a counter, \
-                 this measurement's or another's. {free_note}Count fewer events at once, or end what else counts the task."
+                "Events of other tasks share them with this one: only events of the same task keep it from a counter, of this \
+                 measurement or of another program. {free_note}Count fewer events at once, or end other programs that count the task."
             )),
             Self {
                 own, other_pids, ..
             } => {
                 let verb = if *own == 1 { "is" } else { "are" };
                 Some(format!(
-                    "{own} of them {verb} this measurement's (pid {}). {free_note}Count fewer events, or end {}.",
+                    "{own} of them {verb} in use by this measurement (pid {}). {free_note}Count fewer events, or end {}.",
                     process::id(),
                     programs_in_words(other_pids)
                 ))
@@ -167,7 +167,10 @@ mod tests {
             for is_of_tasks in [true, false] {
                 let advice = advice_for(&[(kind, OWN), (kind, OWN)], is_of_tasks);
                 let advice = advice.expect("they have the counters");
-                assert!(advice.starts_with("This measurement has them all. Count fewer"));
+                assert!(
+                    advice
+                        .starts_with("These counters are in use by this measurement. Count fewer")
+                );
                 assert!(!advice.contains("end "), "{advice}");
             }
         }
@@ -192,7 +195,7 @@ mod tests {
             (OwnerKind::Tasks, SHARING),
         ];
         let advice = advice_for(&owners, true).expect("it has one");
-        assert!(advice.starts_with("1 of them is this measurement's"));
+        assert!(advice.starts_with("1 of them is in use by this measurement"));
         assert!(advice.ends_with("Count fewer events, or end pid 9."));
         assert_eq!(advice_for(&owners[..1], true), None);
         assert_eq!(advice_for(&[(OwnerKind::Perf, OTHER)], true), None);

@@ -161,9 +161,9 @@ impl SampledFunctions {
             .map(|(_, name)| printable(name))
             .collect();
         if names.is_empty() {
-            return "\n`pmctl report --sort symbol` lists those that there are.".to_owned();
+            return "\n`pmctl report --sort symbol` lists the functions with samples.".to_owned();
         }
-        format!("\nThere is `{}`.", names.join("`, `"))
+        format!("\nSimilar names: `{}`.", names.join("`, `"))
     }
 }
 
@@ -196,7 +196,7 @@ mod tests {
         };
         assert_eq!(
             functions.similar_names("main"),
-            "\nThere is `main_loop(int)`."
+            "\nSimilar names: `main_loop(int)`."
         );
         assert_eq!(last_part("(anonymous namespace)::f"), "f");
         assert_eq!(last_part("std::sort(std::less)"), "sort");

@@ -226,9 +226,9 @@ impl<'a> SourceLines<'a> {
 fn missing_files_note(files: &BTreeSet<String>) -> Option<String> {
     let first = files.first()?;
     let sentence = match files.len() {
-        1 => format!("{first} can't be read, so its lines have their numbers and no text"),
+        1 => format!("{first} can't be read, so only its line numbers are shown"),
         all => format!(
-            "{} can't be read, so their lines have their numbers and no text: {first} and {} more",
+            "{} can't be read, so only their line numbers are shown: {first} and {} more",
             count(all as u64, "source file"),
             all - 1
         ),
@@ -360,7 +360,7 @@ mod tests {
         let functions =
             SampledFunctions::collect(&recording, 0, &Filter::default()).expect("nothing fails");
         let error = functions.find(Some("outre")).expect_err("there is none");
-        assert!(error.contains("There is `outer`"), "{error}");
+        assert!(error.contains("Similar names: `outer`"), "{error}");
         assert_eq!(functions.find(None).map(|list| list.len()), Ok(1));
     }
 }

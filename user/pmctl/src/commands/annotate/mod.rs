@@ -233,7 +233,7 @@ fn write_listing(function: &SampledFunction, listing: &Listing, output: &mut Scr
     if outside_events > 0 {
         writeln!(
             output,
-            "An event count of {} is at none of these instructions.",
+            "Events of this function at other addresses than these instructions: {}.",
             thousands(outside_events)
         )?;
     }

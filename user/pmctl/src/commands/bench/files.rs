@@ -19,7 +19,7 @@ pub(super) fn read(option: &str, path: &Path) -> Result<BenchDocument> {
         read => read.with_context(|| format!("{option}: can't read {name}"))?,
     };
     let document: BenchDocument = json_of(text.as_bytes(), || {
-        format!("{option}: {name} is no file of `pmctl bench --save`")
+        format!("{option}: {name} is not a file of `pmctl bench --save`")
     })?;
     document
         .into_checked()

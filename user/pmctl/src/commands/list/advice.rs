@@ -20,8 +20,10 @@ pub(super) fn report_hidden(
         .model()
         .map(|model| format!("{} ({})", model.name(), model.version()));
     if let (0, Some(glob)) = (found_count, glob) {
+        // Linux's PMUs are those of this machine, and not of a model.
         let of_model = model_name
             .as_ref()
+            .filter(|_| kind != ListKind::Pmus)
             .map_or(String::new(), |name| format!(" of {name}"));
         let noun = match kind {
             ListKind::Metrics => "metric",
@@ -29,7 +31,7 @@ pub(super) fn report_hidden(
             ListKind::Pmus => "event of Linux's PMUs",
             _ => "event",
         };
-        complain(format_args!("no {noun}{of_model} has `{glob}` in its name"));
+        complain(format_args!("no {noun}{of_model} matches `{glob}`"));
         if model_name.is_none() && kind != ListKind::Pmus {
             complain(missing_list_message(pmu, "`pmctl list` shows them"));
         }

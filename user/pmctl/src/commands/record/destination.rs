@@ -120,7 +120,7 @@ impl Destination {
             NewFile::open(path, private_options().truncate(false)).with_context(write_error)?;
         if !file.metadata().with_context(write_error)?.is_file() {
             bail!(
-                "can't write {}: it is no file, and the beginning of a recording is written last. \
+                "can't write {}: it is not a regular file, and the beginning of a recording is written last. \
                  `-o -` writes to standard output.",
                 path.display()
             );
@@ -228,7 +228,9 @@ mod tests {
             Ok(_) => panic!("{path} was taken"),
             Err(error) => format!("{error:#}"),
         };
-        assert!(message("/dev/null").starts_with("can't write /dev/null: it is no file"));
+        assert!(
+            message("/dev/null").starts_with("can't write /dev/null: it is not a regular file")
+        );
         assert!(message("/nonexistent/x").starts_with("can't write /nonexistent/x: No such file"));
     }
 }

@@ -68,7 +68,7 @@ impl NamelessSamples {
         if !absent.is_empty() {
             writeln!(
                 output,
-                "{mark}NO SYMBOLS{mark:#}: {}: not on this machine, and files of perf have no names.\n  \
+                "{mark}NO SYMBOLS{mark:#}: {}: not found on this machine, and perf.data has no function names.\n  \
                  Read it on the machine where it was recorded. `pmctl export --to perf-data` there makes\n  \
                  a recording with the names.",
                 self.file_list(&absent)

@@ -7,9 +7,9 @@ use crate::args::Report;
 use crate::system::screen::Screen;
 use crate::system::text::count;
 
-/// The message about a filter that no sample passes.
+/// The message that no sample matches the filters.
 pub(crate) const NO_SAMPLE_PASSES: &str =
-    "none fits the options that choose samples (-C, -S, --comms, --dsos, --pid, --tid, --time)";
+    "no sample matches the filters (-C, -S, --comms, --dsos, --pid, --tid, --time)";
 
 /// Returns the first rows, as far as the limits of the options allow. `rows` must be sorted by share, the largest
 /// first.

@@ -283,7 +283,7 @@ fn listen_error(address: SocketAddr, error: &io::Error) -> anyhow::Error {
             "\nOnly root can use ports below 1024. Choose another port with --listen."
         }
         io::ErrorKind::AddrNotAvailable => {
-            "\nThis machine does not have the address: `ip address` lists those that it has."
+            "\nThis machine does not have the address: `ip address` lists its addresses."
         }
         _ if error.raw_os_error() == Some(Errno::EAFNOSUPPORT as i32) => {
             "\nThis kernel has no IPv6. Use 127.0.0.1, or give the port alone."

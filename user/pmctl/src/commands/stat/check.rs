@@ -11,13 +11,13 @@ pub(super) fn refuse_impossible_options(args: &Stat) -> Result<(), Usage> {
     let refused_options = [
         (
             args.command.is_empty() && !has_cpus && !has_tasks,
-            "there is nothing to run.\n\
+            "there is nothing to count.\n\
              Give a command (`pmctl stat -- make`), or count a process (`pmctl stat -p PID`), or the whole system until \
              Ctrl-C: `pmctl stat -a`.",
         ),
         (
             args.command.is_empty() && args.repeat.is_some_and(|repeat| repeat > 1),
-            "-r: there is nothing to run more than once. Give a command: `pmctl stat -r 5 -- make`.",
+            "-r repeats a command, and there is none. Give one: `pmctl stat -r 5 -- make`.",
         ),
         (
             args.per_core && !has_cpus,
@@ -42,11 +42,11 @@ pub(super) fn refuse_impossible_options(args: &Stat) -> Result<(), Usage> {
         ),
         (
             args.metric_only && args.metrics.is_empty() && !args.topdown,
-            "--metric-only: there is no metric to show. Name some: `pmctl stat --metric-only -M insn_per_cycle -- COMMAND`.",
+            "--metric-only shows metrics, and none is chosen. Name one with -M: `pmctl stat --metric-only -M insn_per_cycle -- COMMAND`.",
         ),
         (
             args.command.is_empty() && args.repeat == Some(0),
-            "-r 0: there is nothing to run. Give a command, or -I for counts at intervals.",
+            "-r 0 repeats a command until Ctrl-C, and there is none. Give one, or use -I MS in place of -r for counts at intervals.",
         ),
         (
             args.repeat == Some(0) && (args.json == Some(Json::V1) || args.record.is_some()),

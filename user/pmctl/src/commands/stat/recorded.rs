@@ -37,7 +37,7 @@ pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
     let name = path.display();
     let text = read_limited(path).with_context(|| format!("can't read {name}"))?;
     let document: V1Document = json_of(&text, || {
-        format!("{name} is no file of `pmctl stat --record` or `--json=v1`")
+        format!("{name} is not a file of `pmctl stat --record` or `--json=v1`")
     })?;
     if document.schema != SCHEMA {
         bail!(
@@ -411,8 +411,8 @@ mod tests {
         let path = folder.path().join("x");
         let args = args(&["-q", "true"]);
         for (text, message) in [
-            ("", "is no file of"),
-            ("{}", "is no file of"),
+            ("", "is not a file of"),
+            ("{}", "is not a file of"),
             (
                 r#"{"schema": "v9", "command": "", "cpus": null, "events": [], "runs": []}"#,
                 "has the form `v9`",

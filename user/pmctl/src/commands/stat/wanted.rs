@@ -110,7 +110,7 @@ fn topdown_group(level: u8, pmu: &Pmu) -> Result<String, Usage> {
     Err(Usage(if levels.is_empty() {
         format!(
             "--topdown: pmctl has no such metrics for {}.\n\
-             `pmctl list metrics` shows the metrics that there are.",
+             `pmctl list metrics` lists the metrics of this CPU.",
             pmu.model()
                 .map_or("this CPU, whose model is unknown", Model::name)
         )

@@ -40,21 +40,21 @@ const WARNING_LINES: usize = 3;
 
 const HELP: [&str; 16] = [
     "Up Down PgUp PgDn Home End    move, as j k g G do",
-    "Enter + Space                 show or hide who called it",
-    "E  C                          show all its callers, hide all",
+    "Enter + Space                 show or hide callers",
+    "E  C                          expand all its callers, collapse all",
     "/ TEXT Enter                  rows with TEXT; Esc: all rows",
     "a                             instructions and source lines",
-    "Tab Right  Left               the next event, the one before",
+    "Tab Right  Left               next event, previous event",
     ">  <                          scroll to the right, to the left: long names",
-    "w                             all that the recording warns of",
+    "w                             all warnings of the recording",
     "q  Ctrl-C                     quit",
     "",
     "In instructions:",
     "/ TEXT Enter  n               a line with TEXT, the next one",
-    "Tab                           the hottest, the next hottest",
+    "Tab                           the hottest line, the next hottest",
     "q Esc Left                    back",
     "",
-    "Any key goes on.",
+    "Press any key to continue.",
 ];
 
 /// The colors and characters that the terminal can show and that the user wants.
@@ -392,7 +392,7 @@ fn draw_warnings(frame: &mut Frame<'_>, warnings: &[String], scroll: &mut Scroll
         .iter()
         .flat_map(|line| wrap_indented(line, width.max(1)))
         .collect();
-    let end = ["", "Any key goes on."].map(str::to_owned);
+    let end = ["", "Press any key to continue."].map(str::to_owned);
     if lines.len() + end.len() <= height {
         *scroll = Scroll::default();
         lines.extend(end);

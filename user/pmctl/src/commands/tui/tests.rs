@@ -326,7 +326,7 @@ fn warnings_that_are_longer_than_the_screen_are_scrolled() {
 
     // A text that fits is not scrolled.
     test.tui.app.warnings = vec!["word ".repeat(20)];
-    assert!(test.line("Any key goes on.").is_some());
+    assert!(test.line("Press any key to continue.").is_some());
     test.keys("j");
     assert_eq!(test.tui.app.mode, Mode::Table);
 
@@ -395,9 +395,9 @@ fn a_small_screen_scrolls_and_cuts() {
 fn help_is_shown_over_the_table() {
     let mut test = TestTui::new(TIMEBASE, (80, 24));
     test.keys("h");
-    assert!(test.line("show or hide who called it").is_some());
+    assert!(test.line("show or hide callers").is_some());
     test.keys("x");
-    assert_eq!(test.line("show or hide who called it"), None);
+    assert_eq!(test.line("show or hide callers"), None);
 }
 
 #[test]

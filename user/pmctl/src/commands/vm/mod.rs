@@ -244,8 +244,8 @@ fn print_advice(args: &Vm, ended: GuestEnd) {
     }
     if ended.out_of_room {
         complain(format_args!(
-            "the files that the command wrote have used up the room for them, which is half of the virtual machine's memory. It \
-             has {memory} MB; give it more with --memory."
+            "the command's files filled the virtual machine's file system, which takes at most half of its memory. It has \
+             {memory} MB; give it more with --memory."
         ));
     }
     if ended.asked_network && ended.code != 0 {

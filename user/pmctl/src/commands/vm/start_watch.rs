@@ -32,8 +32,8 @@ struct Work {
     cpu_time: Duration,
     /// Time in which threads could run, and other programs had the CPUs.
     wait_time: Duration,
-    /// A thread waits for a disk at this moment.
-    waits_for_disk: bool,
+    /// A thread is in uninterruptible sleep (state D) at this moment.
+    sleeps_uninterruptibly: bool,
 }
 
 /// Watches QEMU from its start to its first message.
@@ -101,8 +101,8 @@ impl StartWatch {
 
 /// Returns the end of the sentence that says why a start takes long.
 fn delay_reason(elapsed: Duration, work: Work) -> &'static str {
-    if work.waits_for_disk {
-        ". It waits for a disk"
+    if work.sleeps_uninterruptibly {
+        ". It waits in uninterruptible sleep (state D), as for a disk; it goes on when the wait ends"
     } else if work.wait_time > elapsed / 2 {
         ". Other programs use the CPUs; it goes on when it gets them"
     } else {
@@ -117,7 +117,7 @@ fn idle_time(idle: Duration, interval: Duration, before: Work, after: Work) -> D
     // If all times are 0, the kernel does not measure them. A halted machine still works for the ticks of its clock, so QEMU
     // is idle if it is busy for a tenth of the interval or less.
     let is_unknown = after.cpu_time + after.wait_time == Duration::ZERO;
-    if is_unknown || after.waits_for_disk || busy > interval / 10 {
+    if is_unknown || after.sleeps_uninterruptibly || busy > interval / 10 {
         Duration::ZERO
     } else {
         // In a longer interval pmctl and QEMU were stopped, for example by Ctrl-Z.
@@ -134,7 +134,7 @@ fn work_of(process: u32) -> Work {
         let [cpu_time, wait_time] = run_times(&read("schedstat"));
         work.cpu_time += cpu_time;
         work.wait_time += wait_time;
-        work.waits_for_disk |= is_uninterruptible(&read("stat"));
+        work.sleeps_uninterruptibly |= is_uninterruptible(&read("stat"));
     }
     work
 }
@@ -163,7 +163,7 @@ mod tests {
         Work {
             cpu_time: Duration::from_millis(cpu_ms),
             wait_time: Duration::from_millis(wait_ms),
-            waits_for_disk: false,
+            sleeps_uninterruptibly: false,
         }
     }
 
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_process_that_waits_for_a_disk_is_not_idle() {
         let after = Work {
-            waits_for_disk: true,
+            sleeps_uninterruptibly: true,
             ..work(10, 0)
         };
         assert_eq!(

@@ -158,7 +158,8 @@ fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
 
 fn malformed_error() -> io::Error {
     io::Error::other(
-        "the virtual machine has sent an unknown message: it is for another version of pmctl. Install both of one version.",
+        "an unknown message between pmctl and the virtual machine: they are of different versions. Install pmctl and the files \
+         of its virtual machine from one release.",
     )
 }
 

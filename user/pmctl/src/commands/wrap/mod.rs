@@ -319,14 +319,14 @@ impl CallServer<'_> {
             let events = crate::system::text::count(self.refused_events, "event");
             let advice = busy_advice(self.allows_turns, has_other_owner(owners));
             complain(format_args!(
-                "no counter was free for {events}, so the program took them for missing: {owners}.\n{advice}"
+                "no counter was free for {events}, so the program could not open them: {owners}.\n{advice}"
             ));
         }
         if !self.idle_events.is_empty() {
             let events: Vec<&str> = self.idle_events.iter().map(String::as_str).collect();
             complain(format_args!(
                 "QEMU's emulation counts instructions, clocks, branches, loads and stores only: {} stayed at 0.\n\
-                 What needs other events, as rr needs conditional branches, does not run in this machine.",
+                 Programs that need other events, as rr needs conditional branches, don't work in this virtual machine.",
                 events.join(", ")
             ));
         }
@@ -354,20 +354,21 @@ const fn busy_advice(allows_turns: bool, has_others: bool) -> &'static str {
     match (allows_turns, has_others) {
         (true, true) => {
             "Events that are sampled or of control groups have a counter of their own all the time, and others take \
-             turns on those of their task or CPU. Count fewer events at once, or end the programs that have the \
-             other counters."
+             turns on the counters of their task or CPU. Count fewer events at once, or end the programs that \
+             have the other counters."
         }
         (true, false) => {
-            "The program's own events have them. Those that are sampled or of control groups have a counter of their \
-             own all the time, and others take turns on those of their task or CPU. Count fewer events at once."
+            "All counters are in use by the program's own events. Those that are sampled or of control groups have a \
+             counter of their own all the time, and others take turns on the counters of their task or CPU. Count \
+             fewer events at once."
         }
         (false, true) => {
             "With --exact each event has a counter of its own all the time. Count fewer events at once, end the \
              programs that have the other counters, or leave --exact out: then events take turns."
         }
         (false, false) => {
-            "The program's own events have them, with --exact each a counter of its own all the time. Count fewer \
-             events at once, or leave --exact out: then events take turns."
+            "All counters are in use by the program's own events: with --exact each event has a counter of its own all \
+             the time. Count fewer events at once, or leave --exact out: then events take turns."
         }
     }
 }
@@ -411,7 +412,10 @@ mod tests {
         for allows_turns in [true, false] {
             assert!(busy_advice(allows_turns, true).contains("end the programs"));
             let own = busy_advice(allows_turns, false);
-            assert!(own.starts_with("The program's own events"), "{own}");
+            assert!(
+                own.starts_with("All counters are in use by the program's own events"),
+                "{own}"
+            );
             assert!(!own.contains("end the"), "{own}");
         }
     }

@@ -280,7 +280,7 @@ fn parse_modes(purpose: Purpose, pmu: &str, modifier: &str) -> Result<Modes, Str
     match (purpose, modifier.trim_start_matches(':')) {
         (_, "") | (Purpose::Sample, "uk" | "ku") => Ok(Modes::Both),
         (Purpose::Count, _) => Err(format!(
-            "what `{pmu}` counts is of no mode. Leave out `{modifier}`."
+            "`{pmu}` counts all modes together, user and kernel. Leave out `{modifier}`."
         )),
         (Purpose::Sample, "u") => Ok(Modes::User),
         (Purpose::Sample, "k") => Ok(Modes::Kernel),
@@ -297,7 +297,7 @@ fn no_such_pmu(name: &str, pmus: &[LinuxPmu]) -> String {
     kinds.dedup();
     let question = similar_names_question(name, kinds.into_iter());
     format!(
-        "Linux has no PMU `{name}` here.\n{question}`pmctl list pmus` shows those that it has; some take a module of Linux's \
+        "Linux has no PMU `{name}` here.\n{question}`pmctl list pmus` lists the PMUs that it has; some take a module of Linux's \
          (intel_uncore, rapl, amd_uncore)."
     )
 }
@@ -402,7 +402,7 @@ fn write_field(
         Some(digits) => u64::from_str_radix(digits, 16),
         None => value.parse(),
     };
-    let number = number.map_err(|_| format!("`{key}={value}`: `{value}` is no number."))?;
+    let number = number.map_err(|_| format!("`{key}={value}`: `{value}` is not a number."))?;
     if number > field.max() {
         return Err(format!(
             "`{key}={value}`: the field takes {:#x} at most.",

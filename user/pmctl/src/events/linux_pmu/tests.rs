@@ -172,15 +172,21 @@ fn wrong_events_are_refused_with_the_reason() {
             "uncore_imc/event=0x100/",
             "`event=0x100`: the field takes 0xff at most.",
         ),
-        ("uncore_imc/event=x/", "`x` is no number"),
+        ("uncore_imc/event=x/", "`x` is not a number"),
         (
             "uncore_imc/data_reads,data_writes/",
             "`data_reads` and `data_writes` are two events",
         ),
         ("uncore_imc//", "a field is missing"),
         ("uncore_imc/data_reads", "the second slash is missing"),
-        ("uncore_imc/data_reads/u", "is of no mode. Leave out `u`"),
-        ("uncore_imc/data_reads/:k", "is of no mode. Leave out `:k`"),
+        (
+            "uncore_imc/data_reads/u",
+            "counts all modes together, user and kernel. Leave out `u`",
+        ),
+        (
+            "uncore_imc/data_reads/:k",
+            "counts all modes together, user and kernel. Leave out `:k`",
+        ),
         ("{cycles,uncore_imc/data_reads/}", "can't be in a group"),
         (
             "{cycles,uncore_imc/data_reads/,branches}",

@@ -133,7 +133,7 @@ pub(crate) fn events(
                 format!("it needs {reason}")
             })?;
             let event = linux_events.into_iter().next();
-            let event = event.ok_or_else(|| format!("it needs {name}, which is no event"))?;
+            let event = event.ok_or_else(|| format!("it needs {name}, which is not an event"))?;
             if is_for_tasks {
                 return Err(format!(
                     "it needs {name}, which is counted for whole CPUs. Add -a."

@@ -109,7 +109,7 @@ impl fmt::Display for ScheduleError {
             } => {
                 write!(
                     f,
-                    "{label} needs {counter}, which {by} has\nLeave out one of the two events."
+                    "{label} needs {counter}, which already counts {by}\nCount one of the two in another run."
                 )
             }
             Self::Taken {
@@ -132,11 +132,12 @@ impl fmt::Display for ScheduleError {
             } => {
                 let counters: Vec<String> =
                     counters.iter().copied().map(decode::counter_name).collect();
-                let has = if by.len() == 1 { "has" } else { "have" };
+                let uses = if by.len() == 1 { "uses" } else { "use" };
+                let them = if counters.len() == 1 { "it" } else { "them" };
                 write!(
                     f,
-                    "{label}: no counter is left: only {} can count it, which {} {has}\n\
-                     Count one of them in another run.",
+                    "{label}: no counter is left: only {} can count it, and {} {uses} {them}\n\
+                     Count one of these events in another run.",
                     counters.join(", "),
                     by.join(", ")
                 )

@@ -178,7 +178,7 @@ fn the_message_names_the_conflict() {
     ];
     assert_eq!(
         first_line(&two).as_deref(),
-        Some("c: no counter is left: only PMC2 can count it, which b has")
+        Some("c: no counter is left: only PMC2 can count it, and b uses it")
     );
     let of_two = [0b011, 0b011, 0b001].map(limited);
     let three = [
@@ -188,7 +188,7 @@ fn the_message_names_the_conflict() {
     ];
     let message_of_three = first_line(&three).expect("it has a line");
     assert!(
-        message_of_three.contains("only PMC0, PMC1 can count it, which "),
+        message_of_three.contains("only PMC0, PMC1 can count it, and "),
         "{message_of_three}"
     );
     assert_eq!(

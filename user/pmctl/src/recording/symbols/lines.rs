@@ -225,8 +225,8 @@ fn unread_parts_warning(file: &Path, path: &Path) -> Option<String> {
     let name = file.display();
     if elf.split_debug == SplitDebug::Shared {
         return Some(format!(
-            "a part of the debug information of {name} is in a file that it shares with others (dwz), which is not read: \
-             some lines and inlined functions are missing"
+            "a part of the debug information of {name} is in a file that dwz made, which pmctl can't read: some lines and \
+             inlined functions are missing. A build that dwz has not processed has them"
         ));
     }
     let mut package = path.as_os_str().to_owned();
@@ -235,8 +235,8 @@ fn unread_parts_warning(file: &Path, path: &Path) -> Option<String> {
     let may_be_split = elf.split_debug == SplitDebug::PerSourceFile;
     (may_be_split && !has_package && is_split(path)).then(|| {
         format!(
-            "the inlined functions of {name} are in .dwo files (-gsplit-dwarf), which are not read: `dwp -e {name} -o \
-             {name}.dwp` packs them for pmctl"
+            "the inlined functions of {name} are in .dwo files (-gsplit-dwarf), which pmctl can't read: pack them with \
+             `dwp -e {name} -o {name}.dwp`"
         )
     })
 }

@@ -193,7 +193,7 @@ fn unread_debug_information_is_warned_of() {
         .arg("--add-section=.gnu_debugaltlink=/dev/null")
         .arg(&program.path));
     let (_, warnings) = line_is_known(&program);
-    assert!(warnings[0].contains("(dwz)"), "{warnings:?}");
+    assert!(warnings[0].contains("that dwz made"), "{warnings:?}");
 }
 
 #[test]

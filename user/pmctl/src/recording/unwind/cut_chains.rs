@@ -25,7 +25,7 @@ pub(super) enum CutReason {
     Replaced(PathBuf),
     /// The file does not exist, or can't be read.
     Missing(PathBuf),
-    /// The tables do not fit the stack: a table is wrong, or the stack was overwritten.
+    /// The tables contradict the stack: a table is wrong, or the stack was overwritten.
     Inconsistent,
     /// The program is a 32-bit program, which is not unwound.
     Bits32,
@@ -146,14 +146,16 @@ impl CutChains {
                 printable(&path.to_string_lossy())
             ),
             CutReason::Replaced(path) => format!(
-                "{} was replaced since the recording, so its unwind tables do not fit",
+                "{} was replaced since the recording, so its unwind tables can't be used; record again",
                 printable(&path.to_string_lossy())
             ),
             CutReason::Missing(path) => format!(
-                "{} is not on this machine, or can't be read",
+                "{} is not on this machine, or can't be read; read the recording where it was made, as the same user",
                 printable(&path.to_string_lossy())
             ),
-            CutReason::Inconsistent => "the unwind tables do not fit the stack".to_owned(),
+            CutReason::Inconsistent => "the unwind tables contradict the stack, which was overwritten, or a table is wrong; `pmctl record -g` \
+                 follows frame pointers instead"
+                    .to_owned(),
             CutReason::BranchRecordsFull => {
                 "the processor records no more than 32 calls; -g and --call-graph=dwarf have no such limit"
                     .to_owned()

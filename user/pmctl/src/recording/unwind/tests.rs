@@ -403,7 +403,7 @@ fn a_loop_in_the_tables_ends() {
     assert!(chain.iter().all(|function| function == "leaf"));
     assert_eq!(chain.len(), super::unwinder::MAX_CALLERS as usize + 1);
     assert!(
-        warnings(&cut_chains).contains("do not fit the stack"),
+        warnings(&cut_chains).contains("contradict the stack"),
         "{}",
         warnings(&cut_chains)
     );

@@ -24,8 +24,11 @@ pub(super) fn check_pmu(facts: &CheckedFacts<'_>) -> Finding {
         }
         Ok(capabilities) => {
             let fixed = match facts.pmu.fixed_counters().count() {
-                0 => "no fixed ones".to_owned(),
-                number => format!("{number} fixed ones of {} bits", capabilities.fixed_width),
+                0 => "no fixed counters".to_owned(),
+                number => format!(
+                    "{number} fixed counters of {} bits",
+                    capabilities.fixed_width
+                ),
             };
             let unused = unused_counters_reason(&facts.pmu)
                 .map_or_else(String::new, |reason| format!(". {reason}"));

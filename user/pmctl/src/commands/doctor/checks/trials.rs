@@ -86,7 +86,7 @@ pub(super) fn check_samples(facts: &CheckedFacts<'_>) -> Finding {
 
 /// Checks precise samples, which not all processors have.
 pub(super) fn check_precise(facts: &CheckedFacts<'_>) -> Finding {
-    const IMPRECISE_FIX: &str = "Sample without `:p`; the addresses are then some instructions late. `pmctl vm -- record -c 1` \
+    const IMPRECISE_FIX: &str = "Sample without `:p`: addresses are then some instructions too late (skid). `pmctl vm -- record -c 1` \
                            records each instruction.";
     let (trials, pmu) = (&facts.trials, &facts.pmu);
     let not_possible =
@@ -120,7 +120,8 @@ pub(super) fn check_precise(facts: &CheckedFacts<'_>) -> Finding {
             cause: Cause::NotSupported,
             ..
         }) => Finding::note(format!(
-            "there is {samples}, but the driver takes no precise samples while KVM may run virtual machines"
+            "there is {samples}, but kvm_intel is loaded: the driver takes no precise samples then, since they might go to a \
+             virtual machine"
         ))
         .fix("With no virtual machine running: `modprobe -r kvm_intel`. Or sample without `:p`."),
         Trial::Failed(error) if is_failure_of_programs(facts, error) => {
@@ -237,7 +238,7 @@ mod tests {
             (
                 find(supported(), refused),
                 Verdict::Note,
-                "KVM may run virtual machines",
+                "kvm_intel is loaded",
             ),
             (
                 find(supported(), Trial::Succeeded(0)),

@@ -61,7 +61,7 @@ impl RefusedCall<'_> {
         }
         if self.can_open(counting_attr, self.task) || self.can_open(counting_attr, ALL_TASKS) {
             return format!(
-                "{label}: Linux's PMU `{pmu}` counts, and can't sample. Count it beside other events: `pmctl stat -a -e {} -- \
+                "{label}: Linux's PMU `{pmu}` can count but not sample. Count it instead: `pmctl stat -a -e {} -- \
                  COMMAND`.",
                 event.word
             );

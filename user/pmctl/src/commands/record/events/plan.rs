@@ -336,7 +336,7 @@ impl SamplingPlan {
             let sampled = cpus.iter().filter(|cpu| !lacking.contains(cpu));
             let sampled = Cpus::new(sampled.copied().collect());
             self.degraded.push(format!(
-                "{} is sampled on CPUs {sampled} only: the kind of core of the others does not have it",
+                "{} is sampled on CPUs {sampled} only: the other CPUs' kind of core lacks the event",
                 self.events[*index].spec.label
             ));
         }
@@ -392,7 +392,8 @@ impl SamplingPlan {
         let had_source = mem::replace(&mut self.parts.has_data_source, false);
         if had_source {
             self.degraded.push(
-                "no source of the data: this processor tells it only beside another event"
+                "no data source (cache level): this processor records it for slow loads only with a second \
+                 event (perf's mem-loads-aux), which the driver does not support"
                     .to_owned(),
             );
         }

@@ -120,7 +120,7 @@ pub(in crate::commands::stat) fn measure_run(
         counts.fill(None);
         uncounted.fill(Some(Uncounted::NotStarted));
         complain(format_args!(
-            "the run ended before the delay of {} ms (-D) was over: nothing was counted. Choose a shorter delay",
+            "the run ended before the delay of {} ms (-D) was over: nothing was counted. Choose a shorter delay.",
             delay.as_millis()
         ));
     }

@@ -251,12 +251,12 @@ fn refuse_chosen_counters(args: &Stat, events: &[EventSpec]) -> Result<(), Usage
     let (which, advice) = if args.multiplex {
         (
             "events that take turns",
-            "Leave out --multiplex, or the event.",
+            "Leave out --multiplex or the event.",
         )
     } else {
         (
             "events that the kinds of cores count differently",
-            "Leave out the counter, or the event of these.",
+            "Leave out the counter, or count the event in another run.",
         )
     };
     if args.explain {
