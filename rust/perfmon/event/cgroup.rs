@@ -130,7 +130,8 @@ pub(super) fn add_event(cgroup: &Arc<Cgroup>) -> Result {
     Ok(())
 }
 
-/// Undoes [`add_event`] for an event that has no slot any more. With the last event of a cgroup, removes its contexts.
+/// Undoes [`add_event`] for an event that has no slot any more. With the last event of a cgroup, removes the contexts
+/// of the cgroup.
 pub(super) fn remove_event(cgroup: &Arc<Cgroup>) {
     let removed = {
         let mut lock = table::lock();
@@ -180,8 +181,9 @@ fn context_at(_here: ThisCpu<'_>, address: u64) -> Option<&CgroupContext> {
     unsafe { address.as_ref() }
 }
 
-/// Returns the cgroups of `task`, which runs here or is about to. `None` if there is no such hierarchy, as after a
-/// remount(2) that has taken perf's controller from a hierarchy whose root has events. Interrupts are off.
+/// Returns the cgroups of `task`, which runs here or is about to run here. Returns `None` if there is no such
+/// hierarchy, as after a remount(2) that has taken perf's controller from a hierarchy whose root has events. Must be
+/// called with interrupts off.
 #[inline(always)]
 fn cgroups_of<'a>(
     _here: ThisCpu<'a>,
@@ -194,7 +196,7 @@ fn cgroups_of<'a>(
 }
 
 /// Does what [`load_contexts_of`] does, in a switch between tasks without contexts. Most such switches stay within one
-/// cgroup. Interrupts are off.
+/// cgroup. Must be called with interrupts off.
 #[inline(always)]
 pub(super) fn switch_to(here: ThisCpu<'_>, task: *mut bindings::task_struct) {
     if LEVELS.version_1.has_events() {
@@ -241,7 +243,8 @@ fn switch_to_beside_version_1(here: ThisCpu<'_>, task: *mut bindings::task_struc
     }
 }
 
-/// Returns whether the loaded contexts are those of a task whose own cgroup is that of `cgroups`.
+/// Returns whether the contexts were loaded for a task with the same own cgroup, so that none has to be loaded or
+/// unloaded.
 #[inline(always)]
 fn is_same_cgroup(loaded: &LoadedCgroups, cgroups: &TaskCgroups<'_>) -> bool {
     loaded.cgroup.get() == address_of(cgroups.own())
@@ -260,7 +263,7 @@ fn set_counted_task(loaded: &LoadedCgroups, task: *mut bindings::task_struct) {
 }
 
 /// Loads the contexts of the cgroups of `task`, which is about to run here, and unloads the contexts of all other
-/// cgroups. Interrupts are off.
+/// cgroups. Must be called with interrupts off.
 pub(super) fn load_contexts_of(
     here: ThisCpu<'_>,
     readings: &mut Readings,
@@ -301,10 +304,10 @@ fn load_from_hierarchy(
     }
 }
 
-/// Unloads the contexts that don't count a task with these cgroups, and loads those that do and are not loaded. Has
-/// these contexts count `task`.
+/// Makes the loaded contexts those that count a task with `cgroups`: unloads all others, and loads those that are
+/// missing. From now on the contexts count `task`.
 ///
-/// Does little for two cgroups that differ only at levels at which no cgroup has events.
+/// Does little if the previous and the new cgroup differ only at levels at which no cgroup has events.
 #[inline(always)]
 fn exchange_contexts(
     here: ThisCpu<'_>,
@@ -338,7 +341,7 @@ fn exchange_contexts(
     }
 }
 
-/// Returns the context of a cgroup on this CPU, if the cgroup has events. Interrupts are off.
+/// Returns the context of a cgroup on this CPU, if the cgroup has events. Must be called with interrupts off.
 #[inline(always)]
 fn find_here(here: ThisCpu<'_>, cgroup: Option<NonNull<ffi::cgroup>>) -> Option<&CgroupContext> {
     // SAFETY: `CGROUPS.find` requires preemption to be off as long as the result is used: the result borrows `here`, and
@@ -407,20 +410,22 @@ fn mark_broken_if_refused(here: ThisCpu<'_>, cgroups: TaskCgroups<'_>, levels: L
     }
 }
 
-/// Forgets the cgroups of the task that runs here, so that its contexts are loaded anew. Interrupts are off.
+/// Forgets the cgroups of the task that runs here, so that its contexts are loaded anew. Must be called with interrupts
+/// off.
 fn forget_cgroups(here: ThisCpu<'_>) {
     for loaded in here.percpu().cgroups.all() {
         loaded.forget();
     }
 }
 
-/// Loads the cgroup contexts of the task that runs here, even if its cgroup seems unchanged. Interrupts are off.
+/// Loads the cgroup contexts of the task that runs here, even if its cgroup seems unchanged. Must be called with
+/// interrupts off.
 pub(super) fn reload(here: ThisCpu<'_>) {
     forget_cgroups(here);
     load_contexts_of(here, &mut Readings::new(timestamp()), Task::current_raw());
 }
 
-/// Unloads all cgroup contexts, for a CPU that stops counting. Interrupts are off.
+/// Unloads all cgroup contexts, for a CPU that stops counting. Must be called with interrupts off.
 pub(super) fn unload_all(here: ThisCpu<'_>, readings: &mut Readings) {
     forget_cgroups(here);
     for loaded in here.percpu().cgroups.all() {
@@ -428,7 +433,7 @@ pub(super) fn unload_all(here: ThisCpu<'_>, readings: &mut Readings) {
     }
 }
 
-/// Returns the contexts of cgroups that are loaded here. Interrupts are off.
+/// Returns the contexts of cgroups that are loaded here. Must be called with interrupts off.
 pub(super) fn loaded_contexts(here: ThisCpu<'_>) -> impl Iterator<Item = HeldContext<'_>> {
     let hierarchies = here.percpu().cgroups.all().into_iter();
     let contexts = hierarchies.flat_map(move |loaded| {
@@ -443,8 +448,8 @@ pub(super) fn loaded_contexts(here: ThisCpu<'_>) -> impl Iterator<Item = HeldCon
     contexts.map(|cgroup_context| unsafe { HeldContext::assume(&cgroup_context.context) })
 }
 
-/// Brings the sums of the cgroup events that count here up to date, and opens the windows that should be open now.
-/// Interrupts are off.
+/// Brings the sums of the cgroup events that count here up to date, and opens the windows that should be open now. Must
+/// be called with interrupts off.
 pub(super) fn refresh_loaded(here: ThisCpu<'_>) {
     for mut slots in loaded_contexts(here) {
         refresh(here, &mut slots, timestamp());
@@ -453,7 +458,7 @@ pub(super) fn refresh_loaded(here: ThisCpu<'_>) {
 
 /// Handles the tracepoints `cgroup_attach_task` and `cgroup_transfer_tasks`: `task` has moved to another cgroup, with
 /// all threads of its process if `all_threads`. The second tracepoint reports tasks whose cpuset of version 1 has lost
-/// its last CPU. Interrupts are off.
+/// its last CPU. The kernel calls both tracepoints with interrupts off.
 ///
 /// # Safety
 ///
@@ -487,8 +492,9 @@ unsafe extern "C" fn reload_here() {
 
 /// Waits for pending calls of `reload_here`. To be called after [`on_move`] was unregistered.
 pub(super) fn flush() {
-    // A CPU handles calls in batches, and in each batch first the calls that a caller waits for. So the first call here
-    // may return before an earlier call of `reload_here`, for which nothing waits, but the second call may not.
+    // A CPU handles calls in batches. In each batch it handles first the calls that a caller waits for, as here, and
+    // then those that no caller waits for, such as `reload_here`. So a pending `reload_here` may be behind the first
+    // call in its batch, but has returned before the second call, which is in a later batch.
     for _ in 0..2 {
         on_each_online(|_| true, |_| ());
     }

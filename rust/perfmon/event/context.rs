@@ -249,7 +249,7 @@ impl Context {
     /// If `f` leaves a task's context without slots, the context is gone: then the second result is true, and the
     /// caller removes the context from the table.
     ///
-    /// To be called by tasks, with interrupts on; preemption may be off. The caller keeps the context alive (RCU).
+    /// To be called by tasks, with interrupts on; preemption may be off. The caller must keep the context alive (RCU).
     pub(super) fn with_slots<R: Send>(
         &self,
         mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) -> R + Send,
@@ -278,7 +278,7 @@ impl Context {
     }
 
     /// Does what [`Self::with_slots`] does, for the context of the task that runs here, which no other CPU can have
-    /// loaded. Interrupts are off.
+    /// loaded. Must be called with interrupts off.
     pub(super) fn with_current_slots<R>(
         &self,
         here: ThisCpu<'_>,
@@ -292,8 +292,8 @@ impl Context {
         }
     }
 
-    /// Does what [`Self::with_slots`] does, unless the context is locked or loaded on another CPU. Interrupts are
-    /// off.
+    /// Does what [`Self::with_slots`] does, unless the context is locked or loaded on another CPU. Must be called with
+    /// interrupts off.
     ///
     /// # Errors
     ///
@@ -319,7 +319,8 @@ impl Context {
         }
     }
 
-    /// Does what [`Self::with_slots`] does, for a context that is loaded on this CPU. Interrupts are off.
+    /// Does what [`Self::with_slots`] does, for a context that is loaded on this CPU. Must be called with interrupts
+    /// off.
     fn with_loaded_slots<R>(
         &self,
         here: ThisCpu<'_>,

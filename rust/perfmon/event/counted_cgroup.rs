@@ -100,8 +100,8 @@ impl CountedCgroup {
         self.contexts.get(here.percpu().cpu_number.get() as usize)
     }
 
-    /// Marks the contexts as removed, so that CPUs unload them. The caller has taken the entry out of the table, and calls
-    /// the CPUs afterwards.
+    /// Marks the contexts as removed, so that CPUs unload them. The caller must have taken the entry out of the table,
+    /// and must call the CPUs afterwards.
     pub(super) fn set_removed(&self) {
         for cgroup_context in self.contexts.iter() {
             cgroup_context.is_removed.set(1);

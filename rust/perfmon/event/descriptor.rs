@@ -441,7 +441,7 @@ fn closed_windows_count(event: &Event) -> Option<(&Event, EventCount)> {
 }
 
 /// Encodes the words that read(2) returns for a group: the leader's times, by `event_times`, and each event's values.
-/// Returns `None` if an event's count is missing, there are no events, or `words` is too small.
+/// Returns `None` if an event's count is missing, if there are no events, or if `words` is too small.
 #[inline(always)]
 fn encode_group<'w, 'a>(
     format: ReadFormat,

@@ -69,14 +69,15 @@ impl Drop for ReadRecord {
 #[derive(Default)]
 pub(super) struct EndCounts {
     records: KVec<ReadRecord>,
-    /// The words that read(2) would return, for each record or for several. The records of a group that have the same
-    /// format share their words.
+    /// For each record, the words that read(2) would return. Records of the same group with the same format share one
+    /// element.
     words_of_reads: KVec<KVec<u64>>,
 }
 
 impl EndCounts {
-    /// Collects the counts of the slots whose events end for the task, as `ends` says. All windows are closed. If there is
-    /// no memory for a slot's counts, or a count is not complete, the event counts one more lost record.
+    /// Collects the counts of the slots whose events end for the task, as `ends` says. Must be called with all windows
+    /// closed. If there is no memory for a slot's counts, or a count is not complete, the event counts one more lost
+    /// record.
     ///
     /// # Safety
     ///

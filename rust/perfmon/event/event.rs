@@ -196,7 +196,8 @@ impl Event {
         }
     }
 
-    /// Lets the event, which takes turns, use one more counter, which was taken for the event. The ownership lock is held.
+    /// Lets the event, which takes turns, use one more counter, which was taken for the event. Must be called with the
+    /// ownership lock held.
     pub(super) fn add_counter_in_turn(&self, counter: CounterId) {
         self.counters_in_turn.fetch_or(counter.bit(), Relaxed);
     }

@@ -120,7 +120,7 @@ impl Hooks {
 /// To be called once in the module's life, before there can be events.
 pub(super) unsafe fn init() {
     // SAFETY: A lock must be initialized once, before its first use: the caller calls this once, before there can be
-    // events.
+    // events, and only events and the module's exit lock `HOOKS`.
     unsafe { HOOKS.init() };
     // SAFETY: `table::init` requires that it is called once, before there can be contexts: the caller calls this once,
     // before there can be events, which contexts are for.
@@ -160,7 +160,7 @@ fn remove_mapping_user(wants_mappings: bool) {
     }
 }
 
-/// Has a kernel thread call [`unregister_if_unused`] in a second, or earlier if it was to be called already.
+/// Has a kernel thread call [`unregister_if_unused`] in a second, or earlier if such a call is pending already.
 fn unregister_later() {
     // SAFETY: The function requires a callback that stays until it has been called or cancelled: `finish` cancels the
     // call before the module is unloaded. The callback requires a task that may sleep, as a kernel thread may.

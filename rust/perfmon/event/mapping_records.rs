@@ -2,9 +2,9 @@
 //! The records of programs' mappings. The handlers of kprobes write them. The probes are registered only while an event
 //! wants such records.
 //!
-//! Kernel threads register and unregister the probes, as they do with tracepoints ([`super::hooks`]). A kernel
-//! without the probed functions is no error: then there are no such records, and the event's fdinfo says so (`mmap:
-//! 0`).
+//! Kernel threads register and unregister the probes, as they do with tracepoints ([`super::hooks`]). On a kernel
+//! without the probed functions opening an event succeeds: then there are no such records, and the event's fdinfo says
+//! so (`mmap: 0`).
 
 use super::{
     cgroup,
@@ -47,7 +47,7 @@ global_lock! {
 /// To be called once in the module's life, before there can be events.
 pub(super) unsafe fn init() {
     // SAFETY: A lock must be initialized once, before its first use: the caller calls this once, before there can be
-    // events.
+    // events, and only events and the module's exit lock `PROBES`.
     unsafe { PROBES.init() };
     mappings::check();
 }
@@ -80,7 +80,7 @@ pub(super) fn add_user(wants_mappings: bool) -> Result {
     kernel_thread::call(|| result = register());
     match result {
         Err(error) if error == ENOMEM => Err(error),
-        // A kernel without the probed functions gives no records, which is no error.
+        // A kernel without the probed functions gives no records, which is not an error.
         _ => Ok(()),
     }
 }
@@ -174,8 +174,8 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
     }
 }
 
-/// Returns whether events of the current task may record its mappings. During an exec they may do so only once it is known
-/// that they may count the new program. They may not count a setuid program, for example.
+/// Returns whether events of the current task may record its mappings. During an exec, returns false until it is known
+/// that the events may count the new program: they may not count a setuid program, for example.
 fn may_record_mapping(slots: &Slots) -> bool {
     // SAFETY: The function requires a task that is alive, which the current task is.
     let is_in_exec = unsafe { ffi::perfmon_task_executes(Task::current_raw()) };

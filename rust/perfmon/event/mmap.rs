@@ -27,10 +27,12 @@ use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 ///
 /// # Errors
 ///
-/// EINVAL if the size is not one page, or one page and 2^n pages for the ring; if it differs from that of other
-/// mappings or of the ring that the event writes to; if the offset is not 0; for a private mapping; and for an event
-/// on all CPUs that is inherited or counts a cgroup. EBUSY if the event writes to the ring of another event. EPERM if
-/// the caller may not pin more memory. ENOMEM if there is no memory.
+/// - EINVAL if the size is not one page, or one page and 2^n pages for the ring; if the size differs from that of other
+///   mappings, or of the ring that the event writes to; if the offset is not 0; if the mapping is private; or if the
+///   event counts on all CPUs, and is inherited or counts a cgroup.
+/// - EBUSY if the event writes to the ring of another event.
+/// - EPERM if the caller may not pin more memory.
+/// - ENOMEM if there is no memory.
 pub(super) fn map(event: &Event, area: &Area<'_>) -> Result {
     // A page shows one window, so it can't show a sum over several CPUs: EINVAL, as from perf.
     let is_sum = match event.target {
@@ -136,7 +138,7 @@ pub(super) fn mapping_added(event: &Event, area: &Area<'_>) {
     mappings.total_count.fetch_add(1, SeqCst);
 }
 
-/// Counts the end of a mapping, and ends the event's own ring with the last one. Returns the page.
+/// Counts the end of a mapping. The end of the last mapping also ends the event's own ring. Returns the page.
 fn end_mapping(event: &Event, area: &Area<'_>) -> Option<NonNull<UserPage>> {
     let mappings = &event.mapped_memory.mappings;
     let mut memory = event.mapped_memory.lock();
@@ -173,7 +175,7 @@ pub(super) fn mapping_ended(event: &Event, area: &Area<'_>) {
     }
 }
 
-/// Writes the page now, and lets the slot's window write it whenever the window opens or closes.
+/// Writes the page now, and has it written whenever a window of the event's slot opens or closes.
 fn publish_page(event: &Event, page: UserPagePtr) {
     let result = with_context(&event.target, |here, slots| {
         set_page(slots, event, page);

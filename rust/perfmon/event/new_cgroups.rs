@@ -9,7 +9,8 @@ use crate::{
 };
 use kernel::ffi::{c_char, c_void};
 
-/// Handles the tracepoint `cgroup_mkdir`: the current task has made a cgroup. Interrupts are off.
+/// Handles the tracepoint `cgroup_mkdir`: the current task has made a cgroup. The kernel calls the tracepoint with
+/// interrupts off.
 ///
 /// # Safety
 ///

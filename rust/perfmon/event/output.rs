@@ -10,8 +10,8 @@ use crate::{
 };
 use kernel::{bindings, prelude::*, sync::Arc};
 
-/// Drops an event's references to its page and its ring. The event is closed and has no slot any more. The closing task
-/// calls this, and not RCU, since the charge for memory has to end in a task.
+/// Drops an event's references to its page and its ring. The event must be closed and have no slot any more. The
+/// closing task calls this, and not RCU, since the charge for memory has to end in a task.
 pub(super) fn release_memory(event: &Event) {
     let (_page, ring) = {
         let mut memory = event.mapped_memory.lock();
@@ -105,7 +105,8 @@ pub(super) fn drop_unused(ring: Option<Arc<RingMemory>>) {
     }
 }
 
-/// Returns the ring of `other`, for an event with this configuration, trigger and target that is to write to it, too.
+/// Returns the ring of `other`, after checking that an event with this configuration, trigger and target may write to
+/// it, too.
 ///
 /// # Errors
 ///
@@ -130,7 +131,7 @@ fn shared_ring(
     Ok(ring.clone())
 }
 
-/// Returns whether an event with this configuration and target may write to one ring with another one: a ring has one
+/// Returns whether an event with this configuration and target may write to the same ring as `other`: a ring has one
 /// writer at a time, one direction and one clock.
 fn may_share(config: &EventConfig, target: &Target, other: &Event) -> bool {
     let has_one_writer = match (target.cpu(), other.target.cpu()) {

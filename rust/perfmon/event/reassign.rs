@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Moving events to other counters, so that a new event gets a counter ([`crate::logic::reassign`]).
 //!
-//! Events that share a counter move together to a free counter. If no such moves make room, single events move: those
-//! events of one counter that exclude the new event. Each of them moves to a counter whose events all have the same event
-//! select, to a free counter, or to a counter from which other events can move in the same way.
+//! Events that share a counter move together to a free counter. If no such moves make room, single events move: only
+//! those events of a counter move that exclude the new event. Each of them moves to a counter whose events all have the
+//! same event select, to a free counter, or to a counter from which other events can move in the same way.
 //!
 //! An event is in the list of its counter from when it is attached until it is closed. If all events of a counter are in
 //! its list, they can move: first the events become users of the new counter, then their slots close their windows on the
@@ -140,8 +140,8 @@ global_lock! {
 ///
 /// To be called once in the module's life, before there can be events.
 pub(super) unsafe fn init() {
-    // SAFETY: A lock must be initialized once, before it is used: the caller calls this once, before there can be
-    // events.
+    // SAFETY: A lock must be initialized once, before its first use: the caller calls this once, before there can be
+    // events, and only code that has an event or opens one locks `MOVABLE`.
     unsafe { MOVABLE.init() };
 }
 
@@ -254,7 +254,7 @@ impl Search {
         admits(ownership, target, config, counter).then_some(counter)
     }
 
-    /// Returns whether each event can move that excludes a new event of `target` with `config` from the counter.
+    /// Returns whether all events can move that exclude a new event of `target` with `config` from the counter.
     fn can_make_room_on(
         self,
         counter: CounterId,

@@ -20,8 +20,8 @@ use kernel::{bindings, task::Task};
 /// ATOMICS: relaxed. It is raised together with [`SLOW_SWITCH_USERS`], before the event is attached.
 static SWITCH_RECORDERS: AtomicU32 = AtomicU32::new(0);
 
-/// Makes switches take the slow path, if the event writes records or samples at each of them. The event is not attached
-/// yet.
+/// Makes switches take the slow path, if the event writes records or samples at each of them. Must be called before the
+/// event is attached.
 pub(super) fn begin_slow_switches(event: &Event) {
     if event.sampler.sampling.switch {
         SWITCH_RECORDERS.fetch_add(1, Relaxed);
@@ -47,12 +47,12 @@ fn writes_at_switch(event: &Event) -> bool {
 }
 
 /// Records a change of the current task in the rings of its own events, and of the events of its CPU and its cgroups.
-/// Samples that were taken before the change are written first. Interrupts are on.
+/// Samples that were taken before the change are written first. Must be called with interrupts on.
 pub(super) fn write_task_change(change: &TaskChange<'_>) {
     write_task_change_here(irqs_off().here(), change);
 }
 
-/// Does what [`write_task_change`] does. Interrupts are off.
+/// Does what [`write_task_change`] does. Must be called with interrupts off.
 pub(super) fn write_task_change_here(here: ThisCpu<'_>, change: &TaskChange<'_>) {
     here.pmu().convert_records_so_far(here);
     let task = Task::current_raw();
@@ -64,7 +64,7 @@ pub(super) fn write_task_change_here(here: ThisCpu<'_>, change: &TaskChange<'_>)
     }
 }
 
-/// Returns the contexts of this CPU and of the cgroups that are loaded here. Interrupts are off.
+/// Returns the contexts of this CPU and of the cgroups that are loaded here. Must be called with interrupts off.
 fn contexts_of_cpu_and_cgroups(here: ThisCpu<'_>) -> impl Iterator<Item = HeldContext<'_>> {
     Iterator::chain(
         HeldContext::of_cpu(here).into_iter(),
@@ -72,8 +72,8 @@ fn contexts_of_cpu_and_cgroups(here: ThisCpu<'_>) -> impl Iterator<Item = HeldCo
     )
 }
 
-/// Records one side of a context switch between `task` and `other`, if an event records switches. Only records of events
-/// of CPUs and cgroups name `other`. Interrupts are off.
+/// Records one side of a context switch between `task` and `other`, if an event records switches. Only records of
+/// events of CPUs and cgroups name `other`. Must be called with interrupts off.
 pub(super) fn write_switch(
     here: ThisCpu<'_>,
     change: &TaskChange<'_>,

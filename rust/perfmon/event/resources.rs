@@ -185,8 +185,8 @@ struct FoundEvent(NonNull<Event>);
 // since an `Event` is `Sync`; dropping a pointer does nothing.
 unsafe impl Send for FoundEvent {}
 
-/// Gives an event of the target that takes turns one more counter, a free one, if a new event can then have one of the
-/// counters `wanted`. So events do not wait for turns while one of them could have a free counter.
+/// Finds an event of the target that takes turns, and gives it one more counter, which is free, if a new event can then
+/// have one of the counters `wanted`. So events do not wait for turns while one of them could have a free counter.
 #[cold]
 #[inline(never)]
 fn widen(ownership: &mut Ownership, target: &Target, wanted: u64) {

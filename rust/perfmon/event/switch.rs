@@ -131,8 +131,8 @@ fn exchange_contexts_slowly(
     });
 }
 
-/// Hides the values of the counters from a task that is about to run here, if its program may use RDPMC. No window of
-/// a task is open.
+/// Hides the values of the counters from a task that is about to run here, if its program may use RDPMC. Must be called
+/// while no window of a task is open.
 #[inline(always)]
 fn hide_counters_from(here: ThisCpu<'_>, task: *const bindings::task_struct) {
     // SAFETY: The function requires a task that is alive: `task` is current or is being switched to.
@@ -196,7 +196,8 @@ fn mark_broken_if_refused(here: ThisCpu<'_>, context: &Context) {
 }
 
 /// Marks the events of the running task as broken, if this CPU's counters can't be used. The context switch marks events
-/// that are enabled already; this function is for events that are enabled while the task runs. Interrupts are off.
+/// that are enabled already; this function is for events that are enabled while the task runs. Must be called with
+/// interrupts off.
 pub(super) fn mark_current_broken_if_refused(here: ThisCpu<'_>) {
     // SAFETY: `TASKS.find` requires preemption to be off: a `ThisCpu` is passed on in this folder only while
     // interrupts are off, so they are off until this function returns, after the last use of the context.
@@ -208,7 +209,8 @@ pub(super) fn mark_current_broken_if_refused(here: ThisCpu<'_>) {
     }
 }
 
-/// Loads the context of the task that is running here, if the task has one that is not loaded. Interrupts are off.
+/// Loads the context of the task that is running here, if the task has one that is not loaded. Must be called with
+/// interrupts off.
 pub(super) fn load_current(here: ThisCpu<'_>) {
     if here.percpu().task_context.get() == 0 {
         // SAFETY: `TASKS.find` requires preemption to be off: a `ThisCpu` is passed on in this folder only while
@@ -218,8 +220,8 @@ pub(super) fn load_current(here: ThisCpu<'_>) {
     }
 }
 
-/// Loads the contexts of this CPU, of its running task, and of the task's cgroups, so that their events count. The module
-/// has claimed the CPU's counters. Interrupts are off.
+/// Loads the contexts of this CPU, of its running task, and of the task's cgroups, so that their events count. The
+/// module must have claimed the CPU's counters. Must be called with interrupts off.
 pub(crate) fn load_contexts(here: ThisCpu<'_>) {
     load_current(here);
     // SAFETY: `from_address` requires a context that is alive, or 0: the address is 0 or that of a CPU's context, which
@@ -285,7 +287,8 @@ pub(crate) fn set_up_tampered(here: ThisCpu<'_>) {
     load_contexts(here);
 }
 
-/// Unloads all contexts from this CPU, so that no event counts here. The events keep their sums. Interrupts are off.
+/// Unloads all contexts from this CPU, so that no event counts here. The events keep their sums. Must be called with
+/// interrupts off.
 pub(crate) fn unload_contexts(here: ThisCpu<'_>) {
     exchange_contexts_slowly(
         here,

@@ -214,8 +214,8 @@ impl<T: Entry> Lists<T> {
 ///
 /// To be called once in the module's life, before there can be entries.
 pub(super) unsafe fn init() {
-    // SAFETY: A lock must be initialized once, before it is used: the caller calls this once, before there can be
-    // entries.
+    // SAFETY: A lock must be initialized once, before its first use: the caller calls this once, before there can be
+    // entries, and only code that has an entry, and the module's exit, lock `RESIZE`.
     unsafe { RESIZE.init() };
 }
 
@@ -354,8 +354,9 @@ impl<T: Entry> Table<T> {
         // SAFETY: `perfmon_rcu_wait()` requires a caller that may sleep: kernel threads and the module's exit call
         // this, and hold only the mutex `RESIZE`.
         unsafe { ffi::perfmon_rcu_wait() };
-        // SAFETY: `free` requires the table's initial lists, and that no reader uses the lists any more: they are no
-        // longer current, and the grace period has ended for all readers that found them before.
+        // SAFETY: `free` requires the table's initial lists, and that no reader uses `old_lists` any more:
+        // `self.initial` are the initial lists; `move_to` has replaced `old_lists`, and the grace period has ended for
+        // all readers that found them before.
         unsafe { old_lists.free(self.initial) };
     }
 

@@ -166,7 +166,8 @@ pub(super) unsafe fn exec_is_private(binprm: *mut bindings::linux_binprm) -> boo
 }
 
 /// Handles an exec of the current task, before anything of the program is mapped: enables the events with
-/// `enable_on_exec`, and removes the events with `remove_on_exec`. Until [`on_exec`] samples show nothing of the program.
+/// `enable_on_exec`, and removes the events with `remove_on_exec`. Samples show nothing of the program until
+/// [`on_exec`] is called.
 fn handle_exec() {
     let is_removed = |event: &Event| event.config.remove_on_exec;
     let _pinned = pin();

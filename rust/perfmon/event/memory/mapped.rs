@@ -81,7 +81,8 @@ impl Mappings {
     }
 
     /// Counts a mapping in `own_count`, if `mm` is the address space of the program that `target` counts, and no other
-    /// address space has mappings in `own_count`. Returns whether the mapping was counted. The caller holds the lock.
+    /// address space has mappings in `own_count`. Returns whether the mapping was counted. Must be called with the lock
+    /// of [`MappedMemory::memory`] held.
     pub(in crate::event) fn count_own(
         &self,
         target: &Target,

@@ -29,7 +29,7 @@ pub(super) fn save(here: ThisCpu<'_>, slots: &mut Slots) {
     }
 }
 
-/// Writes the saved call stack to the branch records, which are empty, after windows have been opened. If no open
+/// Writes the saved call stack to the branch records, which must be empty, after windows have been opened. If no open
 /// window records calls, the saved calls are discarded, since the task continues without being recorded.
 pub(super) fn restore(here: ThisCpu<'_>, slots: &mut Slots) {
     if is_recorded(slots) {

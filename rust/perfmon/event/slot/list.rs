@@ -236,31 +236,32 @@ pub(in crate::event) fn register_conflicts(
     conflicts
 }
 
-/// The events of a context that use an extra register with another value than a new event: whether there are such events.
+/// The conflicts over an extra register that a new event needs: the kinds of events of a context that use the register
+/// with another value.
 #[derive(Clone, Copy, Default)]
 pub(in crate::event) struct RegisterConflicts {
-    /// One of these events always counts.
+    /// Such an event keeps the register all the time.
     always: bool,
-    /// One of these events takes turns.
+    /// Such an event takes turns, so it has the register only in its turns.
     with_turns: bool,
 }
 
 impl RegisterConflicts {
-    /// Returns whether these events exclude a new event, which shares the register with events that take turns if
-    /// `takes_turns`.
+    /// Returns whether these events exclude the new event. If `takes_turns` is true, the new event may share the
+    /// register in turns, so only events that keep the register all the time exclude it.
     pub(in crate::event) const fn exclude(self, takes_turns: bool) -> bool {
         self.always || self.with_turns && !takes_turns
     }
 }
 
-/// Removes the slots of an event. Their windows are closed. If the event led a group, its siblings have no leader
+/// Removes the slots of an event, whose windows must be closed. If the event led a group, its siblings have no leader
 /// afterwards.
 pub(in crate::event) fn remove(slots: &mut Slots, event: &Event) {
     remove_where(slots, |other| ptr::eq(other, event));
 }
 
-/// Removes the slots of the events for which `should_remove` is true, as [`remove`] does. The windows of these slots are
-/// closed.
+/// Removes the slots of the events for which `should_remove` is true, as [`remove`] does. The windows of these slots
+/// must be closed.
 pub(in crate::event) fn remove_where(slots: &mut Slots, should_remove: impl Fn(&Event) -> bool) {
     let Slots {
         list, turn_order, ..
@@ -294,7 +295,7 @@ pub(in crate::event) fn remove_where(slots: &mut Slots, should_remove: impl Fn(&
     });
 }
 
-/// Sets the page in which the event's first slot shows its window. The windows are closed.
+/// Sets the page in which the event's first slot shows its window. Must be called with all windows closed.
 pub(in crate::event) fn set_page(slots: &mut Slots, event: &Event, page: UserPagePtr) {
     if let Some(slot) = slots.iter_mut().find(|slot| slot.is_of_event(event)) {
         slot.page = Some(page);
@@ -302,7 +303,7 @@ pub(in crate::event) fn set_page(slots: &mut Slots, event: &Event, page: UserPag
     }
 }
 
-/// Removes all slots, whose windows are closed.
+/// Removes all slots, whose windows must be closed.
 pub(in crate::event) fn remove_all(slots: &mut Slots) {
     while let Some(slot) = slots.pop() {
         slot.end();

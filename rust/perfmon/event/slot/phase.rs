@@ -124,8 +124,10 @@ impl Phase {
 
     /// Prepares the position for precise samples (PEBS), whose counter can't be loaded for fewer than `min_load` events.
     /// With a frequency, the next sample also stands for the overdue events, as a sample by interrupt does. With a period,
-    /// overdue samples are lost in two cases: if the event is a whole period or more behind, since the processor would
-    /// never make up for it; and if each sample after the overdue one would be overdue, too.
+    /// overdue samples are lost in two cases:
+    ///
+    /// - The event is a whole period or more behind: the processor would never make up for it.
+    /// - Each sample after the overdue one would be overdue, too.
     pub(super) fn prepare_precise(&mut self, sampler: &Sampler, min_load: u64) {
         match sampler.sampling.trigger {
             Trigger::Frequency(_) if (self.events_left as i64) < min_load as i64 => {

@@ -103,7 +103,7 @@ pub(super) fn close_windows(readings: &mut Readings, here: ThisCpu<'_>, slots: &
 fn hide_program(_here: ThisCpu<'_>, slots: &Slots) {
     if slots.iter().any(|slot| slot.is_open() && slot.is_sampled()) {
         // SAFETY: The function requires interrupts off: in this folder a `ThisCpu`, such as `_here`, is passed on only
-        // while they are.
+        // while interrupts are off.
         unsafe { ffi::perfmon_hide_program(true) };
     }
 }
@@ -112,7 +112,7 @@ fn hide_program(_here: ThisCpu<'_>, slots: &Slots) {
 #[cold]
 pub(in crate::event) fn show_program(_here: ThisCpu<'_>) {
     // SAFETY: The function requires interrupts off: in this folder a `ThisCpu`, such as `_here`, is passed on only while
-    // they are.
+    // interrupts are off.
     unsafe { ffi::perfmon_hide_program(false) };
 }
 
@@ -180,7 +180,7 @@ impl Slot {
             return pmu.start_precise(here, counter, events_left, period);
         }
         let events_to_overflow = if sampler.sampling.precise {
-            // Guests may run, so the processor takes no samples, and the event misses these.
+            // Guests may run, so the processor takes no samples, and the event misses them.
             event.mark_broken();
             state.max_load.get()
         } else {

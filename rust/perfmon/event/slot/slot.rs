@@ -180,7 +180,7 @@ impl Slot {
         !event.config.takes_turns && self.counter != event.counter()
     }
 
-    /// Gives the slot, whose window is closed, the event's present counter.
+    /// Gives the slot, whose window must be closed, the event's present counter.
     pub(in crate::event) fn update_counter(&mut self) {
         if self.has_other_counter() {
             let event = self.event();
@@ -189,7 +189,7 @@ impl Slot {
         }
     }
 
-    /// Gives the slot, whose window is closed, a counter.
+    /// Gives the slot, whose window must be closed, a counter.
     pub(super) fn set_counter(&mut self, counter: CounterId) {
         self.counter = counter;
         self.msr = pmu::common().msrs(counter).read;
@@ -228,7 +228,8 @@ impl Slot {
         }
     }
 
-    /// Ends the slot, whose window is closed: counts its overdue samples as lost, and the event's slots down by one.
+    /// Ends the slot, whose window must be closed: counts its overdue samples as lost, and subtracts it from the number
+    /// of the event's slots.
     pub(super) fn end(&self) {
         debug_assert!(!self.is_open);
         self.phase.lose_overdue_samples(&self.event().sampler);

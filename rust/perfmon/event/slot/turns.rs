@@ -23,7 +23,7 @@ impl Slots {
         self.turn_order.has_waiting_groups
     }
 
-    /// Decides which slots have a turn, and gives them their counters. The windows are closed.
+    /// Decides which slots have a turn, and gives them their counters. Must be called with all windows closed.
     pub(super) fn give_turns(&mut self, here: ThisCpu<'_>) {
         let (cpu, kind) = (here.percpu().cpu_number.get(), here.percpu().core_kind());
         let TurnOrder { first, need, .. } = self.turn_order;
@@ -53,8 +53,8 @@ impl Slots {
         self.turn_order.first = turns::next_first(self.as_slice(), self.turn_order.first);
     }
 
-    /// Returns whether the group that the slot at index `leader` leads can have all its counters at once. The windows
-    /// are closed.
+    /// Returns whether the group that the slot at index `leader` leads can have all its counters at once. Ends the
+    /// turns of all slots to find out, so it must be called with all windows closed.
     pub(in crate::event) fn can_schedule_group(&mut self, leader: usize) -> bool {
         turns::group_fits(self.as_mut_slice(), leader)
     }

@@ -30,7 +30,7 @@ impl Readings {
         }
     }
 
-    /// Opens the windows of all slots that may count now. The caller has closed all windows.
+    /// Opens the windows of all slots that may count now. Must be called with all windows closed.
     #[inline(always)]
     pub(in crate::event) fn open_windows(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
         let percpu = here.percpu();
@@ -78,8 +78,8 @@ impl Readings {
 }
 
 impl Slots {
-    /// Enables or disables an event whose slot is here, if no slot has a leader, a page, turns or samples: the fast
-    /// path. Returns false without a change otherwise.
+    /// Enables or disables an event that has a slot here, by the fast path: if no slot of the context has a leader, a
+    /// page, turns or samples. Otherwise returns false, and changes nothing.
     #[inline(always)]
     pub(in crate::event) fn set_enabled(
         &mut self,
