@@ -2,7 +2,7 @@
 //! The calls of the counting interface, which counts on all CPUs.
 //!
 //! Each call makes its checks in the order that linux/perfmon.h gives. The dispatcher ([`crate::ioctl`]) makes the
-//! first three, this file makes the others.
+//! first three checks, this file makes the others.
 
 use crate::{
     abi,
@@ -168,8 +168,8 @@ fn change_state_if_allowed(client: &Client, id: CounterId, call: CounterCall) ->
 /// nothing and returns `None`: the caller then calls [`change_state_on_each`].
 ///
 /// `single_cpu` means that no other CPU was ever used for counting. Then a counter in the `setup_mask` of this CPU is
-/// set up on no other CPU, and is intact as long as the mask has it. The caller holds the ownership lock, so no CPU is
-/// added meanwhile.
+/// set up on no other CPU, and is intact as long as the mask has it. The caller holds the ownership lock, as
+/// `ownership` shows, so no CPU is added meanwhile.
 ///
 /// Looks up the counter's setup last and changes it at once: a value that is kept across a function call needs a
 /// register that has to be saved and restored.

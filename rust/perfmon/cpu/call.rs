@@ -12,8 +12,8 @@ use kernel::{
 /// Runs `f` on every CPU of the set at once, and returns when all have finished.
 ///
 /// `f` runs with interrupts off, so the CPU's timer ([`super::timer`]) never ticks while it runs. If the set is the
-/// current CPU alone, no other CPU is interrupted. The CPUs must stay online until this returns: the caller holds a
-/// lock that [`HotplugCallbacks::offline`](super::HotplugCallbacks::offline) takes.
+/// current CPU alone, no other CPU is interrupted. The CPUs must stay online until this returns, so the caller must
+/// hold a lock that [`HotplugCallbacks::offline`](super::HotplugCallbacks::offline) takes.
 #[inline(always)]
 pub(crate) fn on_each<F: Fn(ThisCpu<'_>) + Sync>(cpus: &CpuSet, f: F) {
     if !run_if_only_here(cpus, &f) {
@@ -71,7 +71,7 @@ fn run_if_only_here(cpus: &CpuSet, f: impl FnOnce(ThisCpu<'_>)) -> bool {
 pub(crate) fn on_cpu<F: FnMut(ThisCpu<'_>) + Send>(cpu: u32, mut f: F) -> bool {
     /// # Safety
     ///
-    /// `f` points to an `F` that nothing else uses, and interrupts are off.
+    /// `f` must point to an `F` that nothing else uses, and interrupts must be off.
     unsafe extern "C" fn call<F: FnMut(ThisCpu<'_>)>(f: *mut c_void) {
         // SAFETY: A mutable reference needs a pointer to an `F` that is alive and that nothing else uses: the kernel
         // passes the pointer that `on_cpu` gave it, and `on_cpu` waits for this call.
@@ -112,7 +112,7 @@ where
 {
     /// # Safety
     ///
-    /// `work` points to a `CrossCall<F, P>`, and interrupts are off.
+    /// `work` must point to a `CrossCall<F, P>`, and interrupts must be off.
     unsafe extern "C" fn call<F: Fn(ThisCpu<'_>), P>(work: *mut c_void) {
         // SAFETY: A shared reference needs a pointer to a `CrossCall<F, P>` that is alive and that nothing changes: the
         // kernel passes the pointer that `call_each` gave it, and `call_each` keeps the value until all CPUs have run
@@ -125,7 +125,7 @@ where
 
     /// # Safety
     ///
-    /// `work` points to a `CrossCall<F, P>`.
+    /// `work` must point to a `CrossCall<F, P>`.
     unsafe extern "C" fn passes_filter<F, P: Fn(u32) -> bool>(
         cpu: c_int,
         work: *mut c_void,

@@ -58,7 +58,7 @@ impl<T: HotplugCallbacks> Hotplug<T> {
 
     /// # Safety
     ///
-    /// Runs in a task that is bound to its CPU.
+    /// Must be called by a task that is bound to its CPU.
     unsafe extern "C" fn startup(_cpu: c_uint) -> c_int {
         // SAFETY: `assume` requires that the caller does not leave the CPU while the token lives: the caller is bound
         // to the CPU, as `# Safety` demands, until this function has returned.
@@ -68,7 +68,7 @@ impl<T: HotplugCallbacks> Hotplug<T> {
 
     /// # Safety
     ///
-    /// Runs in a task that is bound to its CPU.
+    /// Must be called by a task that is bound to its CPU.
     unsafe extern "C" fn teardown(_cpu: c_uint) -> c_int {
         // SAFETY: `assume` requires that the caller does not leave the CPU while the token lives: the caller is bound
         // to the CPU, as `# Safety` demands, until this function has returned.

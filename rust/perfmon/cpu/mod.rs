@@ -43,7 +43,7 @@ impl PercpuAreas {
     ///
     /// # Safety
     ///
-    /// To be called once in the module's life. The result outlives every other use of this folder.
+    /// To be called once in the module's life. The result must outlive every other use of this folder's functions.
     pub(crate) unsafe fn new<T>() -> Result<Self> {
         // SAFETY: perfmon_percpu_alloc() overwrites the pointer to earlier areas, so it must not be called while there
         // are any: the caller calls `new` once.
@@ -64,7 +64,8 @@ impl Drop for PercpuAreas {
 /// Returns the area of a CPU, for reading.
 pub(crate) fn percpu_area(cpu: CpuId) -> NonNull<c_void> {
     // SAFETY: perfmon_percpu_of() requires the number of a possible CPU and allocated areas. A `CpuId` is below the
-    // number of CPU ids, and `PercpuAreas::new` requires that the areas outlive every other use of this folder.
+    // number of CPU ids, and `PercpuAreas::new` requires that the areas outlive every other use of this folder's
+    // functions.
     let area = unsafe { ffi::perfmon_percpu_of(cpu.as_u32()) };
     // SAFETY: `new_unchecked` requires a pointer that is not null, as the address of a CPU's allocated area is.
     unsafe { NonNull::new_unchecked(area) }

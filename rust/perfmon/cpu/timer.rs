@@ -23,7 +23,7 @@ pub(crate) trait Tick {
 pub(crate) unsafe fn init<T: Tick>() {
     /// # Safety
     ///
-    /// Called with interrupts off.
+    /// Must be called with interrupts off.
     unsafe extern "C" fn tick<T: Tick>() -> u64 {
         // SAFETY: `assume` requires that the caller does not leave the CPU while the token lives: the kernel calls this
         // function with interrupts off, as `# Safety` demands, until it has returned.

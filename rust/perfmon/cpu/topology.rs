@@ -6,7 +6,7 @@ use crate::{logic::values::Scope, sys::ffi};
 use kernel::cpu::CpuId;
 
 /// Returns whether no CPU of `cpus` with a lower number is in the same `scope` (core or package) as this CPU. `cpus`
-/// are in ascending order, and all online; the caller holds a lock that
+/// must be in ascending order, and all online; the caller must hold a lock that
 /// [`HotplugCallbacks::offline`](super::HotplugCallbacks::offline) takes.
 pub(crate) fn is_first(here: ThisCpu<'_>, cpus: impl Iterator<Item = CpuId>, scope: Scope) -> bool {
     let this_cpu = here.id().as_u32();

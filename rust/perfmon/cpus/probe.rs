@@ -42,8 +42,8 @@ pub(super) fn detect_capabilities() -> Result<Capabilities> {
     })
 }
 
-/// Checks that AMD's legacy counters exist, if the capabilities are those. CPUID has no bit for these counters: every
-/// AMD processor has them, but not every virtual machine.
+/// Checks that AMD's legacy counters exist, if `capabilities` are those of a PMU with legacy counters. CPUID has no bit
+/// for these counters: every AMD processor has them, but not every virtual machine.
 fn check_registers(here: ThisCpu<'_>, capabilities: Capabilities) -> Result<Capabilities, NoPmu> {
     /// A value that no counter holds by chance.
     const PATTERN: u64 = 0x5a5a_a5a5;
@@ -110,8 +110,8 @@ pub(super) fn leave_place_holder(
     Ok((remaining, Some(counter)))
 }
 
-/// Returns the types of Linux perf's PMUs for each kind of core, if there are several kinds. The caller does not hold the
-/// lock of the ownership, since perf takes mutexes of its own.
+/// Returns the types of Linux perf's PMUs for each kind of core, if there are several kinds. Must be called without the
+/// ownership lock, since perf takes mutexes.
 pub(super) fn perf_types() -> [Option<u32>; MAX_CORE_KINDS] {
     let mut types = [None; MAX_CORE_KINDS];
     if !OWNERSHIP.lock().cpus().kinds().are_several() {

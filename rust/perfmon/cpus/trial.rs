@@ -16,10 +16,10 @@ use kernel::prelude::*;
 /// Instructions retired, on each processor that has counters.
 const INSTRUCTIONS: EventSelect = EventSelect::new(0xc0, 0x00);
 
-/// Events to the overflow.
+/// The number of events from the start of the counter to its overflow.
 const PERIOD: u64 = 1000;
 
-/// Events after which the interrupt must have arrived.
+/// The number of events within which the interrupt must arrive.
 const DEADLINE_EVENTS: u64 = 200 * PERIOD;
 
 /// Polling rounds until the trial fails; together they execute more than [`DEADLINE_EVENTS`] instructions.

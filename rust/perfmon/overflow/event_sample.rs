@@ -306,8 +306,8 @@ fn shorten_period(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, elapsed: u64
         let events_left = sampled.period.get().saturating_sub(events_since_sample);
         let new_period = period_for_interval(events_since_sample, elapsed, interval);
         if events_left <= new_period {
-            // With the current period the sample comes sooner. If each tick made the period longer, the sample of an
-            // event that becomes ever rarer would be delayed again and again.
+            // With the current period the sample comes sooner than with the new one, so the period stays. If each tick
+            // made the period longer, the sample of an event that becomes ever rarer would be delayed again and again.
             return events_left;
         }
         sampled

@@ -42,8 +42,8 @@ pub(super) fn restart_after_lost_pmi(here: ThisCpu<'_>, pmu: &Pmu) {
     }
 }
 
-/// Writes COUNT records with the events since the last samples, and begins new periods. The caller has blocked the
-/// overflow handler.
+/// Writes COUNT records with the events since the last samples, and begins new periods. The caller must have blocked
+/// the overflow handler.
 fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
     let percpu = here.percpu();
     let trace = &percpu.trace;

@@ -39,10 +39,11 @@ impl Drop for DirtyCounterCleaner {
     }
 }
 
-/// Makes perf zero its dirty counters on all CPUs that are online. The caller has reserved the counters, so perf makes
-/// no counter dirty again. A CPU that comes online meanwhile cleans its own counters ([`clean_dirty_counters_here`]).
+/// Makes perf zero its dirty counters on all CPUs that are online. The caller must have reserved the counters, so that
+/// perf makes no counter dirty again. A CPU that comes online meanwhile cleans its own counters
+/// ([`clean_dirty_counters_here`]).
 ///
-/// Sleeps, for some seconds if a real-time program keeps a CPU busy. The caller holds no lock.
+/// Sleeps, for some seconds if a real-time program keeps a CPU busy. The caller must hold no lock.
 ///
 /// # Errors
 ///

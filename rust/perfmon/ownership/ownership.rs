@@ -239,7 +239,8 @@ impl Ownership {
         Ok(())
     }
 
-    /// Reserves the counters by `hold`, for a caller that then cleans the CPUs. All CPUs have place-holders already.
+    /// Reserves the counters by `hold`, for a caller that then cleans the CPUs. All CPUs must have place-holders
+    /// already.
     pub(super) fn begin_cleaning_with_place_holders(&mut self, hold: PlaceHolderHold) {
         self.perf_exclusion = Some(PerfExclusion::PlaceHolders(hold));
         self.refusal_logged = false;
@@ -266,7 +267,7 @@ impl Ownership {
         self.cleaners -= 1;
     }
 
-    /// Claims all CPUs, unless they are claimed. The caller has cleaned them since the counters were reserved.
+    /// Claims all CPUs, unless they are claimed. The caller must have cleaned them since the counters were reserved.
     pub(super) fn claim(&mut self) {
         if !self.claimed {
             let pmu = pmu::common();

@@ -4,8 +4,8 @@
 use crate::sys::ffi;
 use kernel::cpu::CpuId;
 
-/// Returns the type of the PMU that Linux perf has for a CPU, or `None` if it has none or the CPU is offline. Sleeps. The
-/// caller holds no lock of the module, since perf takes mutexes of its own.
+/// Returns the type of the PMU that Linux perf has for a CPU, or `None` if it has none or the CPU is offline. Sleeps.
+/// The caller must hold no lock of the module, since perf takes mutexes.
 pub(crate) fn perf_type(cpu: CpuId) -> Option<u32> {
     // SAFETY: The function requires a caller that may sleep: the callers are tasks without spinlocks. If the CPU is
     // offline, the function fails.

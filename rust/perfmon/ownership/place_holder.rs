@@ -39,7 +39,7 @@ impl PlaceHolders {
     /// counter has an owner any more.
     pub(crate) unsafe fn new() -> Self {
         // SAFETY: A lock must be initialized once, before its first use: the caller calls this once, before CPUs are
-        // used for counting.
+        // used for counting, and only code that uses CPUs for counting locks `PLACE_HOLDERS`.
         unsafe { PLACE_HOLDERS.init() };
         // INVARIANT: `PLACE_HOLDERS` has just been initialized.
         Self(())

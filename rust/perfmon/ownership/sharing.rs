@@ -136,7 +136,7 @@ impl Ownership {
     }
 
     /// Gives an event a counter that has no owner, or whose events [admit](CounterUsers::can_admit) the event. A counter
-    /// without an owner is started on all CPUs that have it. The CPUs are claimed.
+    /// without an owner is started on all CPUs that have it. The CPUs must be claimed.
     ///
     /// # Errors
     ///
@@ -241,7 +241,7 @@ impl Ownership {
         self.release_counters(id.bit());
     }
 
-    /// Updates on all CPUs whether a counter has events of tasks, and events that may count at once.
+    /// Stores on all CPUs whether the counter has events of tasks, and whether it has events that may count at once.
     fn publish_target_kinds(&self, id: CounterId) {
         let (task_counters, overlapping_counters) =
             (self.counters_of_tasks(), self.overlapping_counters());

@@ -38,7 +38,8 @@ impl PerCpu {
         sampled
     }
 
-    /// Disarms a counter that [`Self::arm_sampler`] has armed, and returns its state. The counter may keep running.
+    /// Disarms a counter that [`Self::arm_sampler`] has armed, and returns the state of its samples. The counter may
+    /// keep running.
     pub(crate) fn disarm_sampler(&self, counter: CounterId) -> ArmedSampler {
         // The counter is disarmed first, so that the overflow handler takes no sample during the other steps.
         let (period, due_total) = self.sampled_counter(counter).disarm();
@@ -66,8 +67,8 @@ impl PerCpu {
         unsafe { ptr::with_exposed_provenance::<Sampler>(address as usize).as_ref() }
     }
 
-    /// Returns the task of a sample that is taken now; null for the current one. In the context switch, the current task
-    /// may still be the previous one when the events of the next task's cgroups count.
+    /// Returns the task of a sample that is taken now; null for the current task. In the context switch, the current
+    /// task may still be the previous one when the events of the next task's cgroups count.
     #[inline(always)]
     pub(crate) fn task_of_sample(
         &self,

@@ -10,8 +10,8 @@ pub(crate) struct Budget {
     cycles_left: Word,
     /// The time at which the last overflow handler ended.
     last_handler_end: Word,
-    /// Not 0 if the next overflow comes at once, so that the time from the end of a handler to the begin of the next
-    /// one is the cost of an interrupt.
+    /// Not 0 if the next overflow comes at once, so that the time from the end of a handler to the beginning of the
+    /// next handler is the cost of an interrupt.
     overflow_is_imminent: Word,
     /// The average cost of entering and leaving an interrupt, each measurement clamped to `Limits::entry_bounds`.
     entry_cost: Word,

@@ -29,8 +29,8 @@ pub(crate) struct PebsState {
     /// The armed counters with an overdue sample: fewer events were left to the sample than the counter can be loaded
     /// for. All later samples are overdue, too, until the counter is loaded once more.
     pub(crate) overdue_counters: Word,
-    /// Not 0 while a task, or an interrupt that is no NMI, reads the buffer: an NMI then does not read it. The counters
-    /// that count in kernel mode are paused all that time.
+    /// Not 0 while a task, or an interrupt other than an NMI, reads the buffer: an NMI then does not read it. The
+    /// counters that count in kernel mode are paused all that time.
     pub(crate) is_reading: Word,
     /// The address of the DS area while the processor uses it; otherwise 0.
     ds_area: Word,
@@ -44,7 +44,7 @@ pub(crate) struct PebsState {
     pub(super) groups_needed_at: Word,
     /// The address that the processor's position in the buffer reaches before it interrupts, unless a sample is overdue.
     threshold: Word,
-    /// The same address while a sample is overdue.
+    /// The address that takes the place of [`Self::threshold`] while a sample is overdue.
     overdue_threshold: Word,
     /// The largest value of [`Self::threshold`].
     max_threshold: Word,
@@ -80,7 +80,7 @@ impl PebsState {
         self.set_groups(RecordGroups::NONE, format);
     }
 
-    /// Sets the layout of the buffer, which is empty, to that of records with these groups.
+    /// Sets the layout of the buffer, which must be empty, to that of records with these groups.
     pub(crate) fn set_groups(&self, groups: RecordGroups, format: PebsFormat) {
         self.groups.set(groups.bits());
         let record_size = self.layout(format).record_size();
@@ -176,8 +176,8 @@ impl PebsState {
         self.set_ds_word(DsWord::THRESHOLD, threshold.get());
     }
 
-    /// Returns whether the buffer has room for fewer than [`MIN_RECORDS`] records, as a buffer has that is a part of a
-    /// page.
+    /// Returns whether the buffer has room for fewer than [`MIN_RECORDS`] records, as is the case if it is only a part
+    /// of a page.
     pub(crate) fn is_small(&self, format: PebsFormat) -> bool {
         let size = self.max_threshold.get().wrapping_sub(self.start.get());
         size < MIN_RECORDS.wrapping_mul(self.layout(format).record_size())

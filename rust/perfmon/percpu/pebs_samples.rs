@@ -20,8 +20,8 @@ use crate::{
 impl PerCpu {
     /// Writes samples for the records in the buffer, and empties the buffer. The records of counters in
     /// [`single_record_counters`](super::pebs::PebsState::single_record_counters) are passed to `write_single`, after
-    /// the totals of all counters are up to date. The caller has stopped the counters that count in kernel mode, and
-    /// keeps NMIs from calling this meanwhile.
+    /// the totals of all counters are up to date. The caller must have stopped the counters that count in kernel mode,
+    /// and must keep NMIs from calling this meanwhile.
     ///
     /// If `has_branches`, the branches in each record are those before its sample. Otherwise the samples show no
     /// branches.

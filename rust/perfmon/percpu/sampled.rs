@@ -141,7 +141,7 @@ impl SampledCounter {
             .max(self.header_and_min_load.get() >> 32)
     }
 
-    /// Returns the number of events to load the counter for at the begin of a period.
+    /// Returns the number of events to load the counter for at the beginning of a period.
     pub(crate) fn events_to_load_for_period(&self) -> u64 {
         self.events_to_load(self.period.get())
     }
@@ -152,7 +152,7 @@ impl SampledCounter {
         self.header_and_min_load.get() as u32
     }
 
-    /// Returns the header of a record of another kind, for the same event.
+    /// Returns the header of a record of `kind` (`PERFMON_RECORD_*`) for the event of this counter.
     pub(crate) fn header(&self, kind: u32) -> abi::perfmon_record_header {
         let sample: abi::perfmon_record_header = zerocopy::transmute!(self.sample_header());
         header(kind, sample.event)

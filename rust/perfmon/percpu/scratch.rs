@@ -3,8 +3,8 @@
 
 use core::cell::UnsafeCell;
 
-/// Memory of `WORDS` words for one handler of a CPU: that of overflows, or code with interrupts off, such as that of
-/// mappings and new cgroups.
+/// Memory of `WORDS` words for one handler on a CPU: the overflow handler, or a handler that runs with interrupts off,
+/// such as those of mappings and of new cgroups.
 pub(crate) struct Scratch<const WORDS: usize>(UnsafeCell<[u64; WORDS]>);
 
 // SAFETY: `Sync` requires that several tasks may use the value at once: only `words` gives access, and its callers
@@ -16,7 +16,8 @@ impl<const WORDS: usize> Scratch<WORDS> {
     ///
     /// # Safety
     ///
-    /// To be called by the handler that the words are for, on their CPU, and not again before the result is dropped.
+    /// Only the handler that owns the words may call this, and only on the CPU that the words belong to. The handler
+    /// must drop the result before it calls this again.
     #[inline(always)]
     #[allow(clippy::mut_from_ref, reason = "one handler alone uses them")]
     pub(crate) unsafe fn words(&self) -> &mut [u64; WORDS] {

@@ -6,7 +6,7 @@ use crate::{cpu::timestamp, logic::counter::each};
 
 impl PerCpu {
     /// Writes a TIME record, and for each of `counters` a COUNT record with the events since the counter's last record.
-    /// Then `write_more` writes further records. The counters are not active.
+    /// Then `write_more` writes further records. The counters must not be active.
     ///
     /// # Safety
     ///
@@ -18,8 +18,8 @@ impl PerCpu {
         write_more: impl FnOnce(Writer) -> Writer,
     ) {
         let trace = &self.trace;
-        // SAFETY: `writer` requires a trace that is recorded, room and no other writer: the caller promises all
-        // three.
+        // SAFETY: `writer` requires a trace that is recorded, room in its buffer, and no other writer: the caller
+        // promises all three.
         let mut writer = unsafe { trace.writer(trace.sample_start.get()) };
         writer.put(CpuTrace::time_record(timestamp()));
         for counter in each(counters) {
@@ -30,8 +30,9 @@ impl PerCpu {
         }
         let writer = write_more(writer);
         trace.set_sample_start(writer.next_offset() as u64);
-        // SAFETY: `buffer` requires a trace that is recorded, and `publish` a buffer without another writer: the caller
-        // promises both.
+        // SAFETY: `buffer` requires that a trace is recorded on this CPU, and `publish` a buffer that is alive and has
+        // no other writer: the caller promises that a trace is recorded, which keeps its buffer alive, and that the
+        // buffer has no other writer.
         unsafe { trace.buffer().publish(writer.next_offset()) };
     }
 }

@@ -15,12 +15,16 @@ use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 
 /// The 64-bit value of a counter on one CPU. [`crate::logic::extend64`] has the arithmetic.
 ///
-/// All changes of a value are made on the value's own CPU, by two kinds of code: by calls, which run one at a time, by
-/// the ownership lock, in a task or an interrupt of that CPU; and by the overflow handler, which may interrupt a call
-/// between any two instructions. The handler changes `total`, and `offset` when it loads the counter. Calls change
-/// `total` by a compare-and-exchange, which fails if the handler has added to it meanwhile, and `offset` only while the
-/// counter is not active. Only calls change `total_at_reset`; while the CPU is not used for counting, the holder of the
-/// ownership lock does so from any CPU.
+/// A value changes only on its own CPU, where two kinds of code change it:
+///
+/// - Calls, in a task or an interrupt. They run one at a time, since they hold the ownership lock. They change `total`
+///   by a compare-and-exchange, which fails if the handler has changed it meanwhile, and `offset` only while the
+///   counter is not active.
+/// - The overflow handler, which may interrupt a call between any two instructions. It changes `total`, and `offset`
+///   when it loads the counter.
+///
+/// Only calls change `total_at_reset`; while the CPU is not used for counting, the holder of the ownership lock may
+/// change it from any CPU.
 ///
 /// ATOMICS: `total` and `offset` in [`Self::update`] pair with [`Self::update_in_nmi`] and [`Self::load`] in an NMI
 /// on the same CPU.
@@ -188,9 +192,8 @@ impl CounterValue {
         self.offset.get()
     }
 
-    /// Loads the hardware counter so that it overflows after `events` more events, at most half of its range.
-    /// `total` is the counter's total, which is up to date. To be called for an inactive counter, or by the overflow
-    /// handler.
+    /// Loads the hardware counter so that it overflows after `events` more events, at most half of its range. `total`
+    /// must be the counter's total, and up to date. To be called for an inactive counter, or by the overflow handler.
     #[inline(always)]
     pub(crate) fn load(&self, here: ThisCpu<'_>, counter: Msr, events: u64, total: u64) {
         self.load_distance.set(events);
@@ -201,7 +204,7 @@ impl CounterValue {
         self.write(here, counter, width.load_value(), total);
     }
 
-    /// Writes `raw` to the hardware counter. `total` is the counter's total, which is up to date.
+    /// Writes `raw` to the hardware counter. `total` must be the counter's total, and up to date.
     ///
     /// A counter that counts in kernel mode loses the events between the update of the total and this write: a few
     /// instructions of the handler, once after each load.
@@ -212,7 +215,7 @@ impl CounterValue {
     }
 
     /// Adds the events of `times` overflows, after each of which the processor itself has loaded the counter for
-    /// `period` events (PEBS). Nothing else changes the value meanwhile.
+    /// `period` events (PEBS). Nothing else may change the value meanwhile.
     pub(crate) fn note_reloads(&self, times: u64, period: u64) {
         // The counter was 0 at the first overflow, so the total at that moment follows from the offset.
         let total_at_first_overflow = self
@@ -253,7 +256,7 @@ impl CounterValue {
     }
 
     /// Reloads the hardware counter, by a write to the MSR `counter`, if it has overflowed. Returns whether it had
-    /// overflowed. The total is up to date, and the counter is not active.
+    /// overflowed. The total must be up to date, and the counter must not be active.
     pub(crate) fn reload_if_overflowed(&self, here: ThisCpu<'_>, counter: Msr) -> bool {
         let width = self.width();
         // The counter is stopped, so it holds the value that the total was updated from.

@@ -13,7 +13,7 @@ pub(crate) struct WatchState {
     pub(crate) timer_mode: Word,
     /// The time of the last tick, or at which the timer was started, in cycles of the time-stamp counter.
     last_tick: Word,
-    /// Not 0 if the last tick was late, and sampling stays suspended until the next one.
+    /// Not 0 if the last tick was late, so that sampling stays suspended until the next tick.
     prolonged: Word,
     /// The counters that had overflowed at the last tick.
     pub(crate) overflowed_counters: Word,
@@ -36,8 +36,9 @@ impl WatchState {
         self.overflowed_counters.set(0);
     }
 
-    /// Returns whether sampling that is suspended resumes at a tick at the time `now`. If the tick is late, sampling
-    /// resumes at the next one: the interrupts of samples may have kept the tick off, and would do so again.
+    /// Returns whether suspended sampling resumes at the tick at the time `now`. Returns false if the tick is late, so
+    /// that sampling resumes only at the next tick: the interrupts of samples may have delayed this tick, and would
+    /// delay the next one, too.
     pub(crate) fn resumes_sampling(&self, limits: &Limits, now: u64) -> bool {
         let elapsed = now.wrapping_sub(self.last_tick.get());
         self.last_tick.set(now);

@@ -14,8 +14,8 @@ use crate::{
 };
 
 impl Pmu {
-    /// Claims the registers of this CPU: saves them, and directs overflow interrupts to the handler. The caller has
-    /// just reserved the counters.
+    /// Claims the registers of this CPU: saves them, and directs overflow interrupts to the handler. The caller must
+    /// have just reserved the counters.
     pub(crate) fn claim(&'static self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
         let saved = &percpu.saved;
@@ -71,7 +71,7 @@ impl Pmu {
         }
     }
 
-    /// Gives up the registers of this CPU: restores those that belong to no single counter. The caller has called
+    /// Gives up the registers of this CPU: restores those that belong to no single counter. The caller must have called
     /// [`Self::restore`] for all counters.
     pub(crate) fn release(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();

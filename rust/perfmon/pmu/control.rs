@@ -35,7 +35,7 @@ impl Pmu {
         self.watch_counters(here);
     }
 
-    /// Starts the timer that watches this CPU, if the timer does not run. The caller has just started a counter.
+    /// Starts the timer that watches this CPU, if the timer does not run. To be called after a counter was started.
     #[inline(always)]
     pub(super) fn watch_counters(&self, here: ThisCpu<'_>) {
         if here.percpu().watch.timer_mode.get() != TIMER_TICKING {

@@ -557,7 +557,7 @@ pub(crate) fn save_records(here: ThisCpu<'_>, put: impl FnMut([u64; 3])) {
     }
 }
 
-/// Fills the records, which are empty, with the words of [`save_records`].
+/// Fills the records, which must be empty, with the words of [`save_records`].
 pub(crate) fn restore_records(here: ThisCpu<'_>, words: &[u64]) {
     if are_excluded(here, here.pmu()) {
         return;

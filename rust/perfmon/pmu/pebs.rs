@@ -110,9 +110,9 @@ impl Pmu {
         min_events.max(min_load(select, &self.capabilities))
     }
 
-    /// Loads a counter whose samples the processor takes, and whose total is up to date, for `events_left` events. If the
-    /// counter can't be loaded for so few, the sample is overdue. While sampling is suspended, no sample is wanted, except
-    /// merged ones, which cause no interrupt.
+    /// Loads a counter, whose samples the processor takes, for `events_left` events. The counter's total must be up to
+    /// date. If the counter can't be loaded for so few, the sample is overdue. While sampling is suspended, no sample
+    /// is wanted, except merged ones, which cause no interrupt.
     fn load_precise(
         &self,
         here: ThisCpu<'_>,
@@ -139,8 +139,8 @@ impl Pmu {
     }
 
     /// Loads the counters of the processor's samples for their next ones. `events_left` computes the number of events to
-    /// the next sample of a counter from its total. The caller has emptied the buffer, and the counters do not count
-    /// meanwhile.
+    /// the next sample of a counter from its total. The caller must have emptied the buffer, and the counters must not
+    /// count meanwhile.
     ///
     /// A counter that has overflowed keeps its value: the processor writes the record of this overflow, and loads the
     /// counter, at the next event.
@@ -206,8 +206,8 @@ impl Pmu {
         value.load(here, msrs.write, events, value.total());
     }
 
-    /// Converts the records that the processor has written so far to samples, if it takes samples. For tasks and for
-    /// interrupts that are no NMIs.
+    /// Converts the records that the processor has written so far to samples, if it takes samples. For tasks, and for
+    /// interrupts other than NMIs.
     #[inline(always)]
     pub(crate) fn convert_records_so_far(&self, here: ThisCpu<'_>) {
         if here.percpu().pebs.armed_counters.get() != 0 {
@@ -225,7 +225,7 @@ impl Pmu {
     }
 
     /// Converts the records that the processor has written to samples, and calls `f` before the processor can write
-    /// more. For tasks and for interrupts that are no NMIs.
+    /// more. For tasks, and for interrupts other than NMIs.
     #[cold]
     #[inline(never)]
     pub(crate) fn with_records_converted<R>(&self, here: ThisCpu<'_>, f: impl FnOnce() -> R) -> R {
@@ -326,8 +326,8 @@ impl Pmu {
     }
 
     /// Pauses the precise counters that count in kernel mode, which would count this code. The others don't count in
-    /// the kernel. The result has only the counters that were enabled, since an NMI may interrupt code that has paused
-    /// some.
+    /// the kernel. The result has only the counters that were enabled, since an NMI may interrupt code that has already
+    /// paused some of them.
     fn pause_precise(&self, here: ThisCpu<'_>) -> PausedCounters {
         let percpu = here.percpu();
         let counters = percpu.pebs.armed_counters.get() & percpu.slow_path.get();
@@ -461,7 +461,7 @@ impl Pmu {
         }
     }
 
-    /// Takes the DS area away from the processor, if the processor uses it. The caller has closed all windows.
+    /// Takes the DS area away from the processor, if the processor uses it. Must be called with all windows closed.
     pub(super) fn end_pebs(&self, here: ThisCpu<'_>) {
         let pebs = &here.percpu().pebs;
         let (true, Some(format)) = (pebs.has_ds_area(), self.capabilities.pebs) else {

@@ -15,9 +15,11 @@ use crate::{
 };
 
 impl Pmu {
-    /// Sets the number of records that causes an interrupt. It is one if the samples of an armed counter need an
-    /// interrupt each, few if all armed counters have a frequency, and otherwise the buffer's size. While a sample is
-    /// overdue, it is few in any case.
+    /// Sets the number of records that causes an interrupt:
+    ///
+    /// - One, if each sample of an armed counter needs an interrupt.
+    /// - Few, if all armed counters have a frequency, or while a sample is overdue.
+    /// - As many as the buffer has room for, otherwise.
     pub(super) fn set_pebs_thresholds(&self, here: ThisCpu<'_>, format: PebsFormat) {
         let percpu = here.percpu();
         if percpu.pebs.single_record_counters.get() != 0 {
@@ -42,7 +44,7 @@ impl Pmu {
     }
 
     /// Changes the periods to those that were computed from the samples in the buffer, which has just been emptied. The
-    /// counters do not count meanwhile.
+    /// counters must not count meanwhile.
     pub(super) fn apply_next_periods(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
         for counter in each(percpu.pebs.armed_counters.get()) {
@@ -103,8 +105,8 @@ impl Pmu {
         }
     }
 
-    /// Makes `wanted_period`, or the closest allowed number, the period of the next sample and of all later ones. The
-    /// buffer is empty. Does nothing if the next sample is due or overdue.
+    /// Makes `wanted_period`, or the closest allowed number, the period of the next sample and of all later samples.
+    /// The buffer must be empty. Does nothing if the next sample is due or overdue.
     #[cold]
     #[inline(never)]
     fn change_period(&self, here: ThisCpu<'_>, counter: CounterId, wanted_period: u64) {

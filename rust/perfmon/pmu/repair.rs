@@ -106,8 +106,8 @@ impl Pmu {
         }
     }
 
-    /// Enables the counters `disabled_counters` in the global control register, which holds `control`, and marks them
-    /// as lost.
+    /// Enables the counters of the mask `disabled_counters` again, and marks them as lost. `control` is the value of
+    /// the global control register, in which they are disabled.
     #[cold]
     fn enable_again(&self, here: ThisCpu<'_>, control: u64, disabled_counters: u64) {
         if let Some(global) = &self.registers.global {

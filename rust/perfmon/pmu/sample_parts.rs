@@ -14,8 +14,9 @@ use crate::{
 /// The parts of a sample that are read from the PMU.
 pub(crate) const SAMPLE_PARTS: u64 = PERF_SAMPLE_READ | PERF_SAMPLE_BRANCH_STACK;
 
-/// Reads the counts of a sample, and the branches unless they are in the processor's record. The buffer of the processor's
-/// samples (PEBS) is empty, or the totals are up to date with it. Returns `None` if a count that the sample needs is not available.
+/// Reads the counts of a sample, and the branches unless they are in the processor's record. The buffer of the
+/// processor's samples (PEBS) must be empty, or the totals must include its records. Returns `None` if a count that the
+/// sample needs is not available.
 ///
 /// # Safety
 ///

@@ -14,8 +14,9 @@ use crate::{
 };
 
 impl Pmu {
-    /// Makes a running counter count another event, whose extra register the caller has written. The caller has updated
-    /// the counter's total. Until the event select is written, the counter counts the old event.
+    /// Makes a running counter count another event. The caller must have written the extra register that the event
+    /// needs, and must have updated the counter's total. Until the event select is written, the counter counts the old
+    /// event.
     #[cold]
     pub(crate) fn reselect(&self, here: ThisCpu<'_>, counter: CounterId, select: EventSelect) {
         let percpu = here.percpu();

@@ -63,7 +63,8 @@ impl CpuTraceConfig<'_> {
     }
 }
 
-/// Starts recording on this CPU. The counters are reserved for the trace and not active, and `buffer` has no writer.
+/// Starts recording on this CPU. The counters must be reserved for the trace and not active, and `buffer` must have no
+/// writer.
 pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buffer) {
     let trace = &here.percpu().trace;
     let recorded_values = config.values(here, |_| true);
@@ -79,7 +80,7 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
     start_counters(here, config);
 }
 
-/// Empties the buffer, which has no writer, and lets the overflow handler write to it.
+/// Empties the buffer, which must have no writer, and lets the overflow handler write to it.
 fn prepare_buffer(trace: &CpuTrace, config: &CpuTraceConfig<'_>, buffer: &Buffer) {
     // SAFETY: `clear` requires a buffer that is alive, as the reference shows, and that nothing else writes to it: the
     // caller promises that it has no writer.
