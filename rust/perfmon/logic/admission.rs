@@ -48,7 +48,8 @@ pub struct OwnCounters {
 }
 
 impl OwnCounters {
-    /// Adds the counter of an event. `agrees`: the new event agrees with that event.
+    /// Adds the counter of an event of the task or CPU. `agrees` tells whether the demands of that event and of the new
+    /// event [agree](super::sharing::Demand::agrees).
     pub const fn add(&mut self, counter: CounterId, agrees: bool) {
         if agrees {
             self.agreeing |= counter.bit();
@@ -58,8 +59,8 @@ impl OwnCounters {
         self.agreeing &= !self.busy;
     }
 
-    /// Adds the counters of an event that takes turns. `agrees`: the new event agrees with that event on a
-    /// counter.
+    /// Adds the counters of an event of the task or CPU that takes turns. `agrees` returns whether the demands of that
+    /// event and of the new event on a counter [agree](super::sharing::Demand::agrees).
     pub fn add_turns(&mut self, counters: u64, agrees: impl Fn(CounterId) -> bool) {
         self.rotating |= counters;
         for counter in each(counters) {

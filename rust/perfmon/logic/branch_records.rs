@@ -257,7 +257,8 @@ mod tests {
         })
     }
 
-    /// Returns whether samples can have branches of this kind: of the program alone, and of the program and the kernel.
+    /// Returns whether samples can have branches of this kind: first of the program alone, then of the program and the
+    /// kernel.
     fn can_have(records: BranchRecords, kind: u64) -> (bool, bool) {
         let check_mode = |mode| stack_for(kind | mode).and_then(|stack| records.check(&stack));
         let both_modes = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_KERNEL;

@@ -207,7 +207,7 @@ impl CoreKinds {
         CoreKind::new(number)
     }
 
-    /// Returns the capabilities of the CPUs of a kind: its own events and counters, and otherwise what all CPUs have in
+    /// Returns the capabilities of the CPUs of a kind: the events and counters of this kind, and everything else from
     /// `common`.
     #[must_use]
     pub fn capabilities(&self, kind: CoreKind, common: &Capabilities) -> Capabilities {

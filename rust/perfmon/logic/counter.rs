@@ -74,7 +74,7 @@ impl CounterId {
     ///
     /// # Errors
     ///
-    /// [`InvalidCounter::Number`] if CPUs with these capabilities lack it.
+    /// [`InvalidCounter::Number`] if CPUs with these capabilities lack the counter.
     #[inline]
     pub const fn from_number(
         number: i32,

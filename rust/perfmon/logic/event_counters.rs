@@ -24,8 +24,8 @@ impl EventCounters {
     ///
     /// # Errors
     ///
-    /// [`InvalidAttr::NoEvent`] if no counter can count the event. [`InvalidAttr::Unsupported`] if it needs an extra
-    /// register that the module does not write, or is shared between cores.
+    /// [`InvalidAttr::NoEvent`] if no counter can count the event. [`InvalidAttr::Unsupported`] if the event needs an
+    /// extra register that the module does not write, or if several cores or two counters count it together.
     pub fn new(
         select: EventSelect,
         capabilities: &Capabilities,

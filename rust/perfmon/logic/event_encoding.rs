@@ -43,7 +43,7 @@ pub(super) struct EncodedEvent {
     pub(super) counters: EventCounters,
     /// The extra register, if the event needs one. Only a raw event, which a single kind of core counts, can need one.
     pub(super) extra: Option<Extra>,
-    /// The form of the access to memory in precise samples, as far as all of these kinds have the same.
+    /// The form of the access to memory in precise samples, limited to what all of these kinds have in common.
     pub(super) access: AccessFormat,
 }
 

@@ -66,8 +66,8 @@ impl ExtraRegister {
         }
     }
 
-    /// Returns the register that can replace this one if another event select replaces the event's; `None` if no register
-    /// can.
+    /// Returns the register that can replace this one, together with another event select for the event; `None` if no
+    /// register can.
     #[must_use]
     pub const fn interchangeable_register(self) -> Option<Self> {
         match self {

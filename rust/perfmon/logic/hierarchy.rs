@@ -34,8 +34,8 @@ impl<T> PerHierarchy<T> {
 }
 
 /// The deepest level of a cgroup that can have events; the root has level 0. A switch between two cgroups exchanges the
-/// contexts of all their levels with interrupts off. The limit bounds its time, since a user may nest cgroups as deeply
-/// as memory allows.
+/// contexts of all their levels with interrupts off. The limit bounds the time of this exchange, since a user may nest
+/// cgroups as deeply as memory allows.
 pub const MAX_LEVEL: u64 = 32;
 
 /// Some levels of a task's cgroups, the deepest first.

@@ -142,7 +142,8 @@ impl Registers {
     }
 
     /// Returns the step that starts or stops a counter of precise samples. Its overflows raise no interrupt, because the
-    /// processor writes records of them. `is_adaptive`: `MSR_PEBS_DATA_CFG` selects the groups of the records.
+    /// processor writes records of them. `is_adaptive` tells whether `MSR_PEBS_DATA_CFG` selects the groups of the
+    /// records.
     #[must_use]
     pub const fn control_precise(
         &self,

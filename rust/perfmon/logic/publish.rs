@@ -33,8 +33,8 @@ impl AtomicWord for AtomicU64 {
     }
 }
 
-/// Publishes all records before the offset `end`. The caller has written the records, and does not change them after
-/// this.
+/// Publishes all records before the offset `end`. The caller must have written the records, and must not change them
+/// after this.
 #[inline(always)]
 pub fn publish(word: &impl AtomicWord, end: u64) {
     word.store(end, Release);

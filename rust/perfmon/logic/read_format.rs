@@ -6,7 +6,7 @@ use super::event_attr::{
     PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING,
 };
 
-/// The format: bits `PERF_FORMAT_*`.
+/// The parts of the data that read(2) returns, as bits `PERF_FORMAT_*`.
 ///
 /// # Invariants
 ///

@@ -85,8 +85,8 @@ const TRAILER_PARTS: u64 = PERF_SAMPLE_TID
     | PERF_SAMPLE_IDENTIFIER;
 
 impl SampleFormat {
-    /// Returns the format of samples with these parts. `is_sampled`: the event has samples. `id_all` is
-    /// `sample_id_all`.
+    /// Returns the format of samples with these parts. `is_sampled` tells whether the event has samples, `id_all` is
+    /// the flag `sample_id_all`.
     ///
     /// # Errors
     ///

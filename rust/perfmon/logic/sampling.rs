@@ -347,9 +347,12 @@ pub const fn missed_interval(elapsed: u64, cycles_per_sample: u64) -> bool {
     elapsed / 2 > cycles_per_sample
 }
 
-/// Returns whether the precise samples of an event need an interrupt for each record. They do if samples have other parts
-/// than `parts`, for which records suffice; if the reader is woken after a number of samples; if the clock is not the local
-/// one; or if the ring is written backward, since such a ring must have the newest samples whenever it is read.
+/// Returns whether the precise samples of an event need an interrupt for each record. They do in these cases:
+///
+/// - Samples have other parts than `parts`, for which records suffice.
+/// - The reader is woken after a number of samples.
+/// - The clock is not the local one.
+/// - The ring is written backward, so it must have the newest samples whenever it is read.
 const fn needs_interrupts(
     attr: &PerfEventAttr,
     parts: u64,

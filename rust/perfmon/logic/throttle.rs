@@ -132,8 +132,8 @@ impl Limits {
     }
 }
 
-/// The largest number of events between two interrupts of which the time between the interrupts is the cost of leaving the
-/// first and entering the second. During so few events the program executes next to nothing.
+/// If at most this number of events is counted between two interrupts, the program has executed next to nothing: the
+/// time between the interrupts is the cost of leaving the first one and entering the second one.
 const MAX_SOON_EVENTS: u64 = 64;
 
 /// Returns whether a counter that is loaded for `events` events overflows soon after the handler has returned: it

@@ -178,8 +178,8 @@ impl Config {
         Ok(())
     }
 
-    /// Checks the rules for all events together: the number of general counters, and the modes of branches. Each event
-    /// has been checked.
+    /// Checks the rules for all events together: the number of general counters, and the modes of branches. To be
+    /// called after each event was checked by itself.
     fn check_together(&self, cpus: &Capabilities) -> Result<(), InvalidConfig> {
         let general = self
             .events()

@@ -77,7 +77,7 @@ pub struct RingControl {
 }
 
 impl RingControl {
-    /// The offset in the page.
+    /// The offset of this structure in the page, in bytes.
     pub const OFFSET: usize = 1024;
 }
 

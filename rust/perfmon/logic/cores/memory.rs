@@ -66,8 +66,9 @@ pub(super) const fn stores(mask_and_number: u16) -> MemoryEvents {
     MemoryEvents::new(event_and_unit(mask_and_number), Source::STORE)
 }
 
-/// MEM_INST_RETIRED.STLB_MISS_LOADS, LOCK_LOADS, SPLIT_LOADS and ALL_LOADS, the same of stores except LOCK_STORES, and
-/// MEM_LOAD_RETIRED to MEM_LOAD_MISC_RETIRED, or to MEM_LOAD_L3_MISS_RETIRED, whose number is `last_load`.
+/// MEM_INST_RETIRED.STLB_MISS_LOADS, LOCK_LOADS, SPLIT_LOADS and ALL_LOADS, the corresponding events of stores except
+/// LOCK_STORES, and MEM_LOAD_RETIRED to MEM_LOAD_MISC_RETIRED, or to MEM_LOAD_L3_MISS_RETIRED, whose number is
+/// `last_load`.
 pub(super) const fn loads_and_stores(last_load: u8) -> [MemoryEvents; 8] {
     [
         loads(event_and_unit(0x11d0)),

@@ -83,7 +83,8 @@ pub struct Capabilities {
     pub pebs: Option<PebsFormat>,
     /// The records of precise samples have the retire latency (`IA32_PERF_CAPABILITIES.PEBS_TIMING_INFO`).
     pub has_retire_latency: bool,
-    /// The values, as a set ([`MiscEvent::bit`](super::super::values::MiscEvent::bit)).
+    /// The energies, temperatures and clocks that can be read, as a set of values
+    /// ([`MiscEvent::bit`](super::super::values::MiscEvent::bit)).
     pub values: u16,
     /// The energy of the memory has a unit of its own ([`values`](super::super::values)).
     pub server_memory_unit: bool,
@@ -242,7 +243,7 @@ mod tests {
         assert!(!atom.includes(little));
         assert!(!little.includes(big));
         assert!(little.includes(Capabilities::NONE));
-        // A CPU that was found while Intel PT traced has no records, and later ones do.
+        // A CPU that was probed while Intel PT traced has no records; CPUs that were probed later have records.
         let excluded = Capabilities {
             last_branch: Some(BranchRecords::Stack),
             trace_excludes_branches: true,

@@ -419,7 +419,7 @@ const DUMPS: &[Dump] = &[
         0x8000_0008: 0x3030, 0x791e_f257, 0x400f, 0x1_0000;
         0x8000_0022: 0x07, 0x0010_4106, 0x0f, 0;
     ] (0x1a, 0x60), Zen5, false, Ok((AmdV2, 2, 6, 48, 0, 0x7b))),
-    // QEMU's model "max" without KVM, which is no real processor.
+    // QEMU's model "max" without KVM, which is not a real processor.
     dump!("QEMU's own", Amd, last 0x0d and 0x8000_0008, [
         0x01: 0x0000_0663, 0x0000_0800, 0xfffa_b223, 0x0f8b_fbff;
         0x0a: 0x0730_0402, 0, 0, 0x8603;
