@@ -78,7 +78,7 @@ impl Sampler {
                 branches,
             );
         }
-        if !self.has_room(ring, samples) {
+        if !self.write_pending_lost(ring, samples) {
             return self.lose_samples(samples.overflows);
         }
         let has_counter =
@@ -121,7 +121,7 @@ impl Sampler {
     }
 
     /// Writes a LOST record if records were lost. Returns whether samples can be written after it.
-    fn has_room<R>(&self, ring: &Ring, samples: &PreciseSamples<'_, R>) -> bool {
+    fn write_pending_lost<R>(&self, ring: &Ring, samples: &PreciseSamples<'_, R>) -> bool {
         ring.lost_records.get() == 0
             || self.write_lost(ring, &self.origin_of(samples.task, samples.cpu))
     }
@@ -149,7 +149,7 @@ impl Sampler {
             let count = branches.count_shown(recorded);
             let branch_words = branches.word_count(count);
             let size = template.word_count().wrapping_add(branch_words);
-            let to = if self.has_room(ring, samples) {
+            let to = if self.write_pending_lost(ring, samples) {
                 ring.begin_record(size)
             } else {
                 None
