@@ -171,8 +171,8 @@ impl SampleTemplate {
     }
 }
 
-/// Writes samples, one for each record. If the event excludes the kernel, the ring must not show an address of the kernel,
-/// nor the access to memory of a late instruction in the kernel, not even for a moment: programs may read the ring at any
+/// Writes one sample for each record. If the event excludes the kernel, the kernel's addresses, and the accesses to
+/// memory of instructions in the kernel, are removed before the samples are written: programs may read the ring at any
 /// time.
 ///
 /// # Safety
@@ -201,7 +201,8 @@ pub(super) unsafe fn write_columns<R: PebsRecord>(
     }
 }
 
-/// Returns whether a record has the address of an instruction in the kernel or, if that matters, of data in the kernel.
+/// Returns whether one of the records has the address of an instruction in the kernel or, if `has_address` is true, of
+/// data in the kernel.
 #[inline(always)]
 fn has_address_of_kernel<R: PebsRecord>(records: &[R], has_address: bool) -> bool {
     // Bit 63 of an address is set if the address is in the kernel, so bit 63 of `union` is set if any address is.
@@ -216,7 +217,7 @@ fn has_address_of_kernel<R: PebsRecord>(records: &[R], has_address: bool) -> boo
     !is_user_address(union)
 }
 
-/// Writes samples of an event that excludes the kernel, without the kernel's addresses that their records have.
+/// Writes samples of an event that excludes the kernel, without the addresses of the kernel in their records.
 ///
 /// # Safety
 ///
@@ -253,8 +254,9 @@ unsafe fn write_without_kernel_addresses<R: PebsRecord>(
         }
         for (index, &word) in words.iter().take(template.word_count).enumerate() {
             let index = n.wrapping_mul(template.word_count).wrapping_add(index);
-            // SAFETY: `add` and the write require a valid word: the caller promises `word_count` words for each record.
-            // The write is volatile, since programs may access the ring.
+            // SAFETY: `add` and the write require a valid word: the caller promises that `to` has room for one sample,
+            // `word_count` words, for each record, and `index` is that of a word in the sample of this record. The
+            // write is volatile, since programs may access the ring.
             unsafe { to.add(index).write_volatile(word) };
         }
     }

@@ -120,7 +120,8 @@ impl Sampler {
         }
     }
 
-    /// Writes a LOST record if records were lost. Returns whether samples can be written after it.
+    /// Writes a LOST record if records were lost. Returns false if there is no room for it: then no sample may be
+    /// written either.
     fn write_pending_lost<R>(&self, ring: &Ring, samples: &PreciseSamples<'_, R>) -> bool {
         ring.lost_records.get() == 0
             || self.write_lost(ring, &self.origin_of(samples.task, samples.cpu))
@@ -225,8 +226,8 @@ impl Sampler {
     }
 }
 
-/// Writes the branches of a sample: their number, `count`, and the words of those branches that samples show, from the
-/// words `recorded` of a record.
+/// Writes the branches of a sample: their number, and the words of each branch. `recorded` are the branches of the
+/// record, of which `branches` chooses the `count` branches that samples show.
 #[inline(never)]
 pub(super) fn put_branches(
     to: &mut Record<'_>,

@@ -448,8 +448,9 @@ impl Sampler {
         record
     }
 
-    /// Returns the registers that a sample may show, and whether they are the program's: those of the interrupt, or those
-    /// of the program, if the event excludes the kernel and the interrupt came late, in the kernel.
+    /// Returns the registers that a sample may show, and whether they are the program's. These are the registers of the
+    /// interrupt or, if the interrupt came late, in the kernel, and the event excludes the kernel, the registers of the
+    /// program.
     #[inline(always)]
     fn visible_registers<'a>(
         &self,

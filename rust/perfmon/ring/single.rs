@@ -108,9 +108,12 @@ impl Place for SinglePlace<'_> {
 }
 
 impl Sampler {
-    /// Returns whether each precise sample has an interrupt of its own: the attribute demands it, each sample has to notify
-    /// programs, or the reader of the ring is woken after a number of samples. The ring may be that of another event. To be
-    /// called with interrupts off.
+    /// Returns whether each precise sample has an interrupt of its own, for one of the reasons below. To be called with
+    /// interrupts off.
+    ///
+    /// - The attribute demands it.
+    /// - Each sample has to notify programs.
+    /// - The reader of the ring, which may be the ring of another event, is woken after a number of samples.
     pub(crate) fn is_single(&self) -> bool {
         let wakes_after_samples = || self.ring().is_some_and(Ring::wakes_after_samples);
         let needs_wake_up = || self.notifier.is_armed() || wakes_after_samples();

@@ -24,12 +24,12 @@ unsafe impl Send for Cgroup {}
 unsafe impl Sync for Cgroup {}
 
 impl Cgroup {
-    /// Returns the cgroup whose directory the caller has open.
+    /// Returns the cgroup whose directory the caller has open as `fd`.
     ///
     /// # Errors
     ///
-    /// EBADF if that is no directory of a cgroup in a [`Hierarchy`], ENOENT if it has been removed, EOPNOTSUPP if the
-    /// kernel has no cgroups.
+    /// EBADF if `fd` is not open for the directory of a cgroup in a [`Hierarchy`], ENOENT if the cgroup has been
+    /// removed, EOPNOTSUPP if the kernel has no cgroups.
     pub(crate) fn get(fd: i32) -> Result<Self> {
         // SAFETY: `perfmon_cgroup_get()` requires task context, since it looks `fd` up among the files of the current task:
         // the only caller serves perfmon's OPEN call.

@@ -123,9 +123,9 @@ unsafe extern "C" {
     pub fn perfmon_pebs_alloc() -> ::kernel::ffi::c_int;
     #[doc = " Returns the address of this CPU's DS area, and in *start and *end the range\n of its buffer. For a caller that can't leave the CPU."]
     pub fn perfmon_pebs_begin(start: *mut u64, end: *mut u64) -> u64;
-    #[doc = " Restores this CPU's DS area as perfmon_pebs_begin() has found it, and clears\n the records in the page, which programs might be able to read. The caller\n can't leave the CPU, and the processor writes no records."]
+    #[doc = " Restores this CPU's DS area as perfmon_pebs_begin() has found it, and clears the\n records in the page, which programs might be able to read. The caller must stay on\n the CPU, and the processor must write no records."]
     pub fn perfmon_pebs_end();
-    #[doc = " Clears the records of a program that leaves this CPU, if they are in the page\n that the page tables of the next program map, too. The caller can't leave the\n CPU, and the processor writes no records."]
+    #[doc = " Clears the records of a program that leaves this CPU, if they are in the page that\n the page tables of the next program map, too. The caller must stay on the CPU, and\n the processor must write no records."]
     pub fn perfmon_pebs_hide();
     #[doc = " Reads an MSR. Returns -EIO if this CPU does not have it."]
     pub fn perfmon_rdmsr_safe(msr: u32, value: *mut u64) -> ::kernel::ffi::c_int;
@@ -225,13 +225,13 @@ unsafe extern "C" {
     pub fn perfmon_waker_new() -> *mut perfmon_waker;
     #[doc = " Frees a waker without waits, which no other call uses. May sleep."]
     pub fn perfmon_waker_free(waker: *mut perfmon_waker);
-    #[doc = " Adds a wait to those of the waker. A wait has one waker at a time, and is\n removed from it before either is freed."]
+    #[doc = " Adds a wait to those of the waker. The wait must have no other waker, and must be\n removed from this one before either is freed."]
     pub fn perfmon_waker_add(waker: *mut perfmon_waker, wait: *mut perfmon_wait);
     #[doc = " Removes a wait that perfmon_waker_add() has added."]
     pub fn perfmon_waker_remove(waker: *mut perfmon_waker, wait: *mut perfmon_wait);
     #[doc = " Queues an interrupt that wakes the pollers of all waits of the waker. May be\n called in any context."]
     pub fn perfmon_waker_wake(waker: *mut perfmon_waker);
-    #[doc = " Returns the cycles of the time-stamp counter that waking and signalling took on this\n CPU, in interrupts, since the last call. The caller has preemption off."]
+    #[doc = " Returns the cycles of the time-stamp counter that waking and signalling took on\n this CPU, in interrupts, since the last call. To be called with preemption off."]
     pub fn perfmon_wake_cycles() -> u64;
     #[doc = " Returns whether the waker has woken its pollers since the last call."]
     pub fn perfmon_waker_take_woken(waker: *mut perfmon_waker) -> bool;
@@ -241,9 +241,9 @@ unsafe extern "C" {
     pub fn perfmon_pid_namespace_get() -> *mut pid_namespace;
     #[doc = " Drops a reference that perfmon_pid_namespace_get() has returned."]
     pub fn perfmon_pid_namespace_put(ns: *mut pid_namespace);
-    #[doc = " Returns the IDs of a task in a PID namespace: that of the process in bits 31:0,\n that of the thread in bits 63:32. Both are 0 if the task has none in the\n namespace, and -1 if it has given them up at its exit. @task is the current\n task if it is NULL, and @ns the initial namespace."]
+    #[doc = " Returns the IDs of a task in a PID namespace: that of the process in bits 31:0,\n that of the thread in bits 63:32. Both are 0 if the task has none in the\n namespace, and -1 if it has given them up at its exit. @task may be NULL for the\n current task, and @ns NULL for the initial namespace."]
     pub fn perfmon_task_ids(task: *mut task_struct, ns: *mut pid_namespace) -> u64;
-    #[doc = " Returns the process ID of the parent of @task, in both halves of what\n perfmon_task_ids() returns. @task is the caller."]
+    #[doc = " Returns the process ID of the parent of @task, in both halves of what\n perfmon_task_ids() returns. @task must be the caller."]
     pub fn perfmon_parent_ids(task: *mut task_struct, ns: *mut pid_namespace) -> u64;
     #[doc = " Copies the name of a task: up to 15 bytes, padded with zeros."]
     pub fn perfmon_copy_name(name: *const ::kernel::ffi::c_char, to: *mut ::kernel::ffi::c_char);
@@ -257,7 +257,7 @@ unsafe extern "C" {
     pub fn perfmon_hide_program(hide: bool);
     #[doc = " Returns the registers of the program that was interrupted, or that has called\n the kernel. NULL in a kernel thread, in execve(2), while the registers are\n being saved, and if @task is neither NULL nor the current task."]
     pub fn perfmon_user_regs(regs: *mut pt_regs, task: *const task_struct) -> *mut pt_regs;
-    #[doc = " Returns the registers of the program that has called the kernel, or that an\n interrupt has interrupted, for callers that are no NMIs; else as\n perfmon_user_regs()."]
+    #[doc = " Returns the registers of the program that has called the kernel, or that an\n interrupt has interrupted. For callers outside of NMIs. NULL in a kernel thread,\n in execve(2), and if @task is neither NULL nor the current task."]
     pub fn perfmon_saved_user_regs(task: *const task_struct) -> *mut pt_regs;
     #[doc = " Returns the address at which the program continues after the system call or\n interrupt that has just begun, whose handler has not saved its registers yet;\n else 0."]
     pub fn perfmon_program_address(regs: *const pt_regs) -> u64;
@@ -301,13 +301,13 @@ unsafe extern "C" {
     ) -> ::kernel::ffi::c_int;
     #[doc = " Ends the calls of down() and up()."]
     pub fn perfmon_power_unregister();
-    #[doc = " Takes a reference to the caller's address space, which perfmon_clean_dirty_counters()\n uses. The caller is the program that loads the module."]
+    #[doc = " Takes a reference to the caller's address space, which\n perfmon_clean_dirty_counters() uses. To be called by the program that loads the\n module."]
     pub fn perfmon_dirty_init();
     #[doc = " Drops the reference that perfmon_dirty_init() has taken."]
     pub fn perfmon_dirty_exit();
     #[doc = " Makes perf zero its dirty counters on the CPUs that are online. May sleep.\n Returns -EBUSY if a real-time program keeps a CPU busy, and the number of that\n CPU in *busy; -ENOMEM if there is no memory."]
     pub fn perfmon_clean_dirty_counters(busy: *mut ::kernel::ffi::c_uint) -> ::kernel::ffi::c_int;
-    #[doc = " Makes perf zero its dirty counters on this CPU. The caller is a kernel thread\n that is bound to it."]
+    #[doc = " Makes perf zero its dirty counters on this CPU. To be called by a kernel thread\n that is bound to this CPU."]
     pub fn perfmon_clean_dirty_counters_here();
     #[doc = " Makes the place-holder of a CPU that is online, with this general counter,\n unless the CPU already has a place-holder. @constrain keeps perf from moving the\n place-holder to another counter. Set it only for version 6 of Intel's PMU: for\n earlier versions perf has no memory for such constraints. May sleep. Returns\n -EBUSY if another pinned event has the CPU; -ENXIO if perf gives the place-holder\n another counter; -EOPNOTSUPP if virtual machines have the counters; -ENOMEM if\n there is no memory. One caller at a time."]
     pub fn perfmon_place_holder_make(
@@ -323,13 +323,13 @@ unsafe extern "C" {
     pub fn perfmon_place_holder_end_soon(f: ::core::option::Option<unsafe extern "C" fn()>);
     #[doc = " Waits for the f() of the last perfmon_place_holder_end_soon()."]
     pub fn perfmon_place_holder_end_wait();
-    #[doc = " Returns the type of the PMU that Linux's perf has for a CPU, which is online; or\n a negative errno. May sleep."]
+    #[doc = " Returns the type of the PMU that Linux's perf has for a CPU, which must be online;\n or a negative errno. May sleep."]
     pub fn perfmon_perf_type(cpu: ::kernel::ffi::c_uint) -> ::kernel::ffi::c_int;
     #[doc = " Sets up the work on CPUs that perfmon_rdpmc_begin() does."]
     pub fn perfmon_rdpmc_init();
     #[doc = " Undoes perfmon_rdpmc_init()."]
     pub fn perfmon_rdpmc_exit();
-    #[doc = " Lets the caller's program use RDPMC, for one more mapping. Returns false if the\n program can't use it. @mm is the caller's, locked for writing. May sleep."]
+    #[doc = " Lets the caller's program use RDPMC, for one more mapping. Returns false if the\n program can't use it. @mm must be the caller's, locked for writing. May sleep."]
     pub fn perfmon_rdpmc_begin(mm: *mut mm_struct) -> bool;
     #[doc = " Counts one more mapping of a program that may use RDPMC already."]
     pub fn perfmon_rdpmc_begin_again(mm: *mut mm_struct);
@@ -349,7 +349,7 @@ unsafe extern "C" {
         pages: u32,
         user_kb: u32,
     ) -> ::kernel::ffi::c_int;
-    #[doc = " Ends a charge. May be called by any task, also after the charged one's exit."]
+    #[doc = " Ends a charge. May be called by any task, also after the charged task's exit."]
     pub fn perfmon_uncharge(charge: *const perfmon_charge);
     #[doc = " Turns interrupts off, takes the lock of the table of tasks, and returns the\n flags for perfmon_tasks_unlock()."]
     pub fn perfmon_tasks_lock() -> ::kernel::ffi::c_ulong;
@@ -420,7 +420,7 @@ unsafe extern "C" {
     );
     #[doc = " Returns 0 if this kernel has the functions that perfmon_mappings_begin() probes,\n else a negative errno."]
     pub fn perfmon_mappings_check() -> ::kernel::ffi::c_int;
-    #[doc = " Makes the kernel call on_map() after each mapping or change of a mapping, in the task\n that makes it, and on_exec() in a task that executes a program, when its new\n credentials are known and nothing of the program is mapped yet. Both are called\n with interrupts off. May sleep. Returns -EOPNOTSUPP, -ENOENT or -EINVAL if this\n kernel has no kprobes for that, -ENOMEM if there is no memory."]
+    #[doc = " Makes the kernel call on_map() after each mapping or change of a mapping, in the\n task that makes it, and on_exec() in a task that executes a program, when its new\n credentials are known and nothing of the program is mapped yet. Both are called\n with interrupts off. May sleep. Returns -EOPNOTSUPP, -ENOENT or -EINVAL if this\n kernel has no kprobes, or can't probe the functions; -ENOMEM if there is no\n memory."]
     pub fn perfmon_mappings_begin(
         on_map: ::core::option::Option<unsafe extern "C" fn(area: *mut vm_area_struct)>,
         on_exec: ::core::option::Option<unsafe extern "C" fn(program: *mut linux_binprm)>,

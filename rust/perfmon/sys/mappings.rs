@@ -36,7 +36,8 @@ pub(crate) fn has_probes() -> bool {
 ///
 /// # Errors
 ///
-/// ENOMEM if there is no memory. EOPNOTSUPP, ENOENT or EINVAL if the kernel has no kprobes for that.
+/// ENOMEM if there is no memory. EOPNOTSUPP, ENOENT or EINVAL if the kernel has no kprobes, or can't probe the
+/// functions.
 ///
 /// # Safety
 ///

@@ -69,15 +69,15 @@ int perfmon_pebs_alloc(void);
  */
 u64 perfmon_pebs_begin(u64 *start, u64 *end);
 /*
- * Restores this CPU's DS area as perfmon_pebs_begin() has found it, and clears
- * the records in the page, which programs might be able to read. The caller
- * can't leave the CPU, and the processor writes no records.
+ * Restores this CPU's DS area as perfmon_pebs_begin() has found it, and clears the
+ * records in the page, which programs might be able to read. The caller must stay on
+ * the CPU, and the processor must write no records.
  */
 void perfmon_pebs_end(void);
 /*
- * Clears the records of a program that leaves this CPU, if they are in the page
- * that the page tables of the next program map, too. The caller can't leave the
- * CPU, and the processor writes no records.
+ * Clears the records of a program that leaves this CPU, if they are in the page that
+ * the page tables of the next program map, too. The caller must stay on the CPU, and
+ * the processor must write no records.
  */
 void perfmon_pebs_hide(void);
 
@@ -212,8 +212,8 @@ struct perfmon_waker *perfmon_waker_new(void);
 /* Frees a waker without waits, which no other call uses. May sleep. */
 void perfmon_waker_free(struct perfmon_waker *waker);
 /*
- * Adds a wait to those of the waker. A wait has one waker at a time, and is
- * removed from it before either is freed.
+ * Adds a wait to those of the waker. The wait must have no other waker, and must be
+ * removed from this one before either is freed.
  */
 void perfmon_waker_add(struct perfmon_waker *waker, struct perfmon_wait *wait);
 /* Removes a wait that perfmon_waker_add() has added. */
@@ -224,8 +224,8 @@ void perfmon_waker_remove(struct perfmon_waker *waker, struct perfmon_wait *wait
  */
 void perfmon_waker_wake(struct perfmon_waker *waker);
 /*
- * Returns the cycles of the time-stamp counter that waking and signalling took on this
- * CPU, in interrupts, since the last call. The caller has preemption off.
+ * Returns the cycles of the time-stamp counter that waking and signalling took on
+ * this CPU, in interrupts, since the last call. To be called with preemption off.
  */
 u64 perfmon_wake_cycles(void);
 /* Returns whether the waker has woken its pollers since the last call. */
@@ -244,13 +244,13 @@ void perfmon_pid_namespace_put(struct pid_namespace *ns);
 /*
  * Returns the IDs of a task in a PID namespace: that of the process in bits 31:0,
  * that of the thread in bits 63:32. Both are 0 if the task has none in the
- * namespace, and -1 if it has given them up at its exit. @task is the current
- * task if it is NULL, and @ns the initial namespace.
+ * namespace, and -1 if it has given them up at its exit. @task may be NULL for the
+ * current task, and @ns NULL for the initial namespace.
  */
 u64 perfmon_task_ids(struct task_struct *task, struct pid_namespace *ns);
 /*
  * Returns the process ID of the parent of @task, in both halves of what
- * perfmon_task_ids() returns. @task is the caller.
+ * perfmon_task_ids() returns. @task must be the caller.
  */
 u64 perfmon_parent_ids(struct task_struct *task, struct pid_namespace *ns);
 /* Copies the name of a task: up to 15 bytes, padded with zeros. */
@@ -282,8 +282,8 @@ struct pt_regs *perfmon_user_regs(struct pt_regs *regs,
 				  const struct task_struct *task);
 /*
  * Returns the registers of the program that has called the kernel, or that an
- * interrupt has interrupted, for callers that are no NMIs; else as
- * perfmon_user_regs().
+ * interrupt has interrupted. For callers outside of NMIs. NULL in a kernel thread,
+ * in execve(2), and if @task is neither NULL nor the current task.
  */
 struct pt_regs *perfmon_saved_user_regs(const struct task_struct *task);
 /*
@@ -357,8 +357,9 @@ int perfmon_power_register(void (*down)(void), void (*up)(void));
 void perfmon_power_unregister(void);
 
 /*
- * Takes a reference to the caller's address space, which perfmon_clean_dirty_counters()
- * uses. The caller is the program that loads the module.
+ * Takes a reference to the caller's address space, which
+ * perfmon_clean_dirty_counters() uses. To be called by the program that loads the
+ * module.
  */
 void perfmon_dirty_init(void);
 /* Drops the reference that perfmon_dirty_init() has taken. */
@@ -370,8 +371,8 @@ void perfmon_dirty_exit(void);
  */
 int perfmon_clean_dirty_counters(unsigned int *busy);
 /*
- * Makes perf zero its dirty counters on this CPU. The caller is a kernel thread
- * that is bound to it.
+ * Makes perf zero its dirty counters on this CPU. To be called by a kernel thread
+ * that is bound to this CPU.
  */
 void perfmon_clean_dirty_counters_here(void);
 
@@ -402,8 +403,8 @@ void perfmon_place_holder_end_soon(void (*f)(void));
 void perfmon_place_holder_end_wait(void);
 
 /*
- * Returns the type of the PMU that Linux's perf has for a CPU, which is online; or
- * a negative errno. May sleep.
+ * Returns the type of the PMU that Linux's perf has for a CPU, which must be online;
+ * or a negative errno. May sleep.
  */
 int perfmon_perf_type(unsigned int cpu);
 
@@ -413,7 +414,7 @@ void perfmon_rdpmc_init(void);
 void perfmon_rdpmc_exit(void);
 /*
  * Lets the caller's program use RDPMC, for one more mapping. Returns false if the
- * program can't use it. @mm is the caller's, locked for writing. May sleep.
+ * program can't use it. @mm must be the caller's, locked for writing. May sleep.
  */
 bool perfmon_rdpmc_begin(struct mm_struct *mm);
 /* Counts one more mapping of a program that may use RDPMC already. */
@@ -454,7 +455,7 @@ struct perfmon_charge {
  * limits together are too low, as from perf.
  */
 int perfmon_charge(struct perfmon_charge *charge, u32 pages, u32 user_kb);
-/* Ends a charge. May be called by any task, also after the charged one's exit. */
+/* Ends a charge. May be called by any task, also after the charged task's exit. */
 void perfmon_uncharge(const struct perfmon_charge *charge);
 
 /*
@@ -589,11 +590,12 @@ void perfmon_cgroup_call_cpus(struct task_struct *task, bool all_threads, void (
  */
 int perfmon_mappings_check(void);
 /*
- * Makes the kernel call on_map() after each mapping or change of a mapping, in the task
- * that makes it, and on_exec() in a task that executes a program, when its new
+ * Makes the kernel call on_map() after each mapping or change of a mapping, in the
+ * task that makes it, and on_exec() in a task that executes a program, when its new
  * credentials are known and nothing of the program is mapped yet. Both are called
  * with interrupts off. May sleep. Returns -EOPNOTSUPP, -ENOENT or -EINVAL if this
- * kernel has no kprobes for that, -ENOMEM if there is no memory.
+ * kernel has no kprobes, or can't probe the functions; -ENOMEM if there is no
+ * memory.
  */
 int perfmon_mappings_begin(void (*on_map)(struct vm_area_struct *area),
 			   void (*on_exec)(struct linux_binprm *program));

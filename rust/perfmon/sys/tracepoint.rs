@@ -20,11 +20,11 @@ pub(crate) struct Probe {
     function: *mut c_void,
 }
 
-// SAFETY: `Send` requires that any task may use and drop the value: the tracepoint exists for ever, and the kernel's
-// functions that use it have their own lock.
+// SAFETY: `Send` requires that any task may use and drop the value: the tracepoint exists for ever, `function` is only
+// passed to the kernel, and dropping the two pointers does nothing.
 unsafe impl Send for Probe {}
-// SAFETY: `Sync` requires that several tasks may use the value at once: the tracepoint exists for ever, and the
-// kernel's functions that use it have their own lock.
+// SAFETY: `Sync` requires that several tasks may use the value at once: its fields never change, and the kernel's
+// functions that get them take the lock of tracepoints.
 unsafe impl Sync for Probe {}
 
 impl Probe {
@@ -56,8 +56,9 @@ impl Probe {
         ) {
             // SAFETY: A `&mut` requires a valid `Search` that nothing else uses: the caller passes a pointer to one.
             let search = unsafe { &mut *search.cast::<Search>() };
-            // SAFETY: The caller passes one of the kernel's tracepoints, which exists for ever, and so does its name, a
-            // string that ends with 0, as `from_char_ptr` requires.
+            // SAFETY: The dereference requires a valid tracepoint, and `from_char_ptr` a string that ends with 0 and
+            // lives as long as the result: the caller passes one of the kernel's tracepoints, which exists for ever, as
+            // does its name.
             let name = unsafe { CStr::from_char_ptr((*tracepoint).name.cast::<c_char>()) };
             if name == search.name {
                 search.tracepoint = tracepoint;

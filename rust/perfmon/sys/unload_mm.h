@@ -6,8 +6,8 @@
 #include <linux/preempt.h>
 
 /*
- * Unloads the mm of the task that ran on this CPU before the caller. The caller is a
- * kernel thread without an mm, for which the CPU keeps that mm loaded.
+ * Unloads the mm of the task that ran on this CPU before the caller. The caller must
+ * be a kernel thread without an mm, for which the CPU keeps that mm loaded.
  */
 static inline void unload_mm(void)
 {

@@ -141,9 +141,9 @@ impl Waker {
     /// [`Self::remove_wait`] must be called before `wait` or `self` is freed, and `wait` must have no other waker until
     /// then.
     pub(crate) unsafe fn add_wait(&self, wait: &Wait) {
-        // SAFETY: By the type invariants the pointers are from `perfmon_waker_new()` and `perfmon_wait_new()`. The
-        // function requires that the wait has no other waker, and is removed before either is freed: the caller promises
-        // both.
+        // SAFETY: The function requires a waker and a wait that exist, and a wait that has no other waker and is
+        // removed before either is freed. By the type invariants the pointers are from `perfmon_waker_new()` and
+        // `perfmon_wait_new()`, and only `drop` frees what they point to; the caller promises the rest.
         unsafe { ffi::perfmon_waker_add(self.0.as_ptr(), wait.0.as_ptr()) };
     }
 
