@@ -216,8 +216,8 @@ fn widen(ownership: &mut Ownership, target: &Target, wanted: u64) {
     }
 }
 
-/// Releases what [`take_counters`] took: the counters, the extra register, the branch records, and the exclusive use.
-/// `counters` returns the mask of the counters, and is called under the ownership lock.
+/// Releases what [`take_counters`] took: the counters, the extra register, the branch records, and the exclusive use of
+/// the counters. Calls `counters` under the ownership lock, for the mask of the counters to release.
 pub(super) fn release_resources(
     counters: impl FnOnce() -> u64,
     config: &EventConfig,

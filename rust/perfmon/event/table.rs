@@ -39,7 +39,7 @@ type List<T> = AtomicPtr<T>;
 /// The header in front of the lists in memory.
 #[repr(C)]
 struct Header {
-    /// The number of lists, which is a power of two, less one.
+    /// The number of lists minus one. The number of lists is a power of two.
     mask: usize,
     /// The index of the links that these lists use ([`Links`](super::entry::Links)).
     link: usize,

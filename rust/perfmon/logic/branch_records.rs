@@ -19,13 +19,13 @@ pub enum BranchRecords {
     /// Intel's architectural records, from Alder Lake and Sapphire Rapids on (Intel SDM, volume 3B, "Last Branch
     /// Records"): the newest record has the number 0.
     Architectural {
-        /// The number of branches.
+        /// The number of branches that are recorded.
         depth: u8,
     },
     /// AMD's records, from Zen 4 on (`LbrExtV2`; AMD APM, volume 2, "Last Branch Stack Registers"): the newest record
     /// has the number 0.
     Amd {
-        /// The number of branches.
+        /// The number of branches that are recorded.
         depth: u8,
         /// The number of bits of an address. Addresses in the registers have to be sign-extended from the highest of
         /// these bits.
@@ -47,7 +47,7 @@ pub enum OldStack {
 }
 
 impl OldStack {
-    /// The number of branches.
+    /// The number of branches that are recorded.
     pub const DEPTH: u32 = 16;
 
     /// Returns the number of flag bits above the address of a branch.
@@ -73,7 +73,7 @@ impl BranchRecords {
     /// The number of branches in the stack from Skylake on.
     pub const STACK_DEPTH: u32 = 32;
 
-    /// Returns the number of branches.
+    /// Returns the number of branches that are recorded.
     #[must_use]
     pub const fn depth(self) -> u32 {
         match self {

@@ -71,9 +71,12 @@ impl EventConfig {
     ///
     /// # Errors
     ///
-    /// [`InvalidAttr::Invalid`] for attributes that Linux refuses for all events, [`InvalidAttr::Unsupported`] for
-    /// attributes that no event of this module has, and then the errors of the event itself, in this order. If no kind of
-    /// core has the event, these are the errors of the first kind that the attribute asks for.
+    /// The errors are checked in this order:
+    ///
+    /// - [`InvalidAttr::Invalid`] for attributes that Linux refuses for all events.
+    /// - [`InvalidAttr::Unsupported`] for attributes that no event of this module has.
+    /// - The errors of the event itself. If no kind of core has the event, these are the errors of the first kind that
+    ///   the attribute asks for.
     pub fn new(
         attr: &PerfEventAttr,
         common: &Capabilities,

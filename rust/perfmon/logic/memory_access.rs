@@ -251,7 +251,7 @@ pub enum Latency {
 pub struct AccessFormat {
     /// The source of the data.
     pub source: &'static Source,
-    /// The latency.
+    /// The latencies that the records have.
     pub latency: Latency,
     /// Records have the retire latency.
     pub has_retire_latency: bool,

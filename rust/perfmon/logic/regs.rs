@@ -9,11 +9,11 @@ use super::msr::Msr;
 /// The registers that all counters of a PMU share; PMUs have them from version 2 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GlobalMsrs {
-    /// One enable bit per counter.
+    /// The register with an enable bit for each counter.
     pub control: Msr,
-    /// One overflow bit per counter.
+    /// The register with an overflow bit for each counter.
     pub status: Msr,
-    /// One bit per counter: writing 1 clears the counter's overflow bit in `status`.
+    /// The register in which writing 1 to a counter's bit clears its overflow bit in `status`.
     pub clear: Msr,
     /// The bit of `control` that enables top-down metrics (`PERF_METRICS`, from Ice Lake on), as a mask; 0 on AMD.
     pub metrics_enable: u64,
@@ -22,17 +22,17 @@ pub struct GlobalMsrs {
 /// The registers of a PMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registers {
-    /// The event select of general counter 0.
+    /// The register with the event select of general counter 0.
     select: Msr,
-    /// General counter 0, for reading.
+    /// The register of general counter 0, for reading.
     counter: Msr,
-    /// General counter 0, for writing.
+    /// The register of general counter 0, for writing.
     counter_write: Msr,
     /// The distance from a register of one general counter to the same register of the next counter.
     stride: u32,
-    /// Fixed-function counter 0.
+    /// The register of fixed-function counter 0.
     fixed: Msr,
-    /// Four control bits per fixed-function counter.
+    /// The register with four control bits for each fixed-function counter.
     pub fixed_control: Msr,
     /// The registers that all counters share; `None` before version 2.
     pub global: Option<GlobalMsrs>,

@@ -170,7 +170,7 @@ impl Trigger {
         !matches!(self, Self::Never)
     }
 
-    /// Returns the trigger with another period or frequency.
+    /// Returns the trigger with `number` as its period or frequency.
     ///
     /// # Errors
     ///

@@ -142,7 +142,7 @@ impl MiscEvent {
         Self::ALL.get(index as usize).copied()
     }
 
-    /// Returns the index: below [`VALUE_COUNT`].
+    /// Returns the index, which is below [`VALUE_COUNT`].
     #[inline]
     #[must_use]
     pub const fn index(self) -> usize {

@@ -19,7 +19,7 @@ impl Pmu {
     ///
     /// - One, if each sample of an armed counter needs an interrupt.
     /// - Few, if all armed counters have a frequency, or while a sample is overdue.
-    /// - As many as the buffer has room for, otherwise.
+    /// - The number that the buffer has room for, otherwise.
     pub(super) fn set_pebs_thresholds(&self, here: ThisCpu<'_>, format: PebsFormat) {
         let percpu = here.percpu();
         if percpu.pebs.single_record_counters.get() != 0 {

@@ -30,7 +30,7 @@ const REGISTER_PARTS: u64 = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER | PER
 
 /// A record of the processor, and the registers of the interrupt that has found it.
 pub(crate) struct RecordedPlace<'a> {
-    /// The parts of the record.
+    /// The parts of the record that the sample shows.
     pub(crate) record: SingleRecord<'a>,
     /// The registers of the interrupt (NMI) that has found the record; `None` if the record was found outside of an NMI.
     pub(crate) regs: Option<&'a pt_regs>,

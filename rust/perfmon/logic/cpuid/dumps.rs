@@ -64,7 +64,7 @@ macro_rules! dump {
     };
 }
 
-/// All dumps, by vendor and then by age.
+/// All dumps, sorted by vendor, and then by the age of the processor.
 #[rustfmt::skip]
 const DUMPS: &[Dump] = &[
     // The first processors do not report all of their three fixed-function counters.
