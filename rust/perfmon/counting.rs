@@ -56,7 +56,7 @@ fn set_up(client: &Client, number: c_int, select: u64) -> Result {
 fn check_setup(ownership: &Ownership, id: CounterId, select: EventSelect) -> Result {
     let old_state = ownership.counting_setup(id).map(|counting| counting.state);
     CounterState::after(old_state, CounterCall::Setup)?;
-    select.check_on(id)?;
+    select.check_counter(id)?;
     ownership.check_event(select)?;
     if ownership.is_owned_by_trace_or_events(id) {
         return Err(EBUSY);

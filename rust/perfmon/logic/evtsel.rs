@@ -99,7 +99,7 @@ impl EventSelect {
     ///
     /// [`InvalidCounter::FixedSelect`] if the counter is a fixed-function counter, and the select has bits besides the
     /// modes.
-    pub const fn check_on(self, counter: CounterId) -> Result<(), InvalidCounter> {
+    pub const fn check_counter(self, counter: CounterId) -> Result<(), InvalidCounter> {
         match counter.kind() {
             CounterKind::Fixed(_) if !self.is_modes_only() => Err(InvalidCounter::FixedSelect),
             _ => Ok(()),
@@ -388,11 +388,11 @@ mod tests {
         let (general, fixed) = (CounterId::general(0), CounterId::fixed(1));
         let modes = EventSelect::new(0, 0).with_modes(true, false);
         let event = EventSelect::new(0xc0, 0).with_modes(true, false);
-        assert_eq!(fixed.map(|c| modes.check_on(c)), Some(Ok(())));
+        assert_eq!(fixed.map(|c| modes.check_counter(c)), Some(Ok(())));
         assert_eq!(
-            fixed.map(|c| event.check_on(c)),
+            fixed.map(|c| event.check_counter(c)),
             Some(Err(InvalidCounter::FixedSelect))
         );
-        assert_eq!(general.map(|c| event.check_on(c)), Some(Ok(())));
+        assert_eq!(general.map(|c| event.check_counter(c)), Some(Ok(())));
     }
 }

@@ -277,7 +277,7 @@ mod tests {
         arch_events: 0x7f,
         select_bits: EventSelect::COMMON_BITS,
         last_branch: Some(BranchRecords::Stack),
-        trace_excludes_branches: false,
+        intel_pt_excludes_branches: false,
         pebs: None,
         has_retire_latency: false,
         values: 0,

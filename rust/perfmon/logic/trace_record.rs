@@ -35,10 +35,10 @@ const _: () = {
 /// The room that the samples of a config need, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleRoom {
-    /// The largest sample of an overflow interrupt.
-    pub sample: u64,
-    /// The sample of IOCTL_PERFMON_STOP.
-    pub stop: u64,
+    /// The size of the largest sample of an overflow interrupt.
+    pub sample_bytes: u64,
+    /// The size of the sample of IOCTL_PERFMON_STOP.
+    pub stop_bytes: u64,
 }
 
 impl Config {
@@ -56,8 +56,8 @@ impl Config {
             .sum();
         let branch_bytes = self.last_branch().map_or(0, |_| LAST_BRANCH_BYTES);
         SampleRoom {
-            sample: TIME_BYTES + event_bytes + branch_bytes,
-            stop: TIME_BYTES + self.events().count() as u64 * COUNT_BYTES,
+            sample_bytes: TIME_BYTES + event_bytes + branch_bytes,
+            stop_bytes: TIME_BYTES + self.events().count() as u64 * COUNT_BYTES,
         }
     }
 }
@@ -117,8 +117,8 @@ mod tests {
         assert_eq!(
             room,
             Ok(SampleRoom {
-                sample: 12 + (20 + 12) + (4 + 12) + 12 + 784,
-                stop: 12 + 4 * 12
+                sample_bytes: 12 + (20 + 12) + (4 + 12) + 12 + 784,
+                stop_bytes: 12 + 4 * 12
             })
         );
     }

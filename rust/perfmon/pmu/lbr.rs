@@ -67,7 +67,7 @@ pub(super) fn is_excluded_by_intel_pt(here: ThisCpu<'_>, capabilities: &Capabili
 /// anew afterwards.
 #[inline(always)]
 fn are_excluded(here: ThisCpu<'_>, pmu: &Pmu) -> bool {
-    pmu.capabilities.trace_excludes_branches && is_intel_pt_tracing(here)
+    pmu.capabilities.intel_pt_excludes_branches && is_intel_pt_tracing(here)
 }
 
 /// Returns whether Intel PT traces, and sets `was_excluded` if so, for [`are_excluded`].

@@ -78,7 +78,7 @@ pub(crate) fn probe(here: ThisCpu<'_>) -> Result<Capabilities, NoPmu> {
     };
     let mut capabilities = processor.capabilities(perf_capabilities)?;
     capabilities.last_branch = lbr::probe(here, capabilities.last_branch);
-    capabilities.trace_excludes_branches = lbr::is_excluded_by_intel_pt(here, &capabilities);
+    capabilities.intel_pt_excludes_branches = lbr::is_excluded_by_intel_pt(here, &capabilities);
     capabilities.pebs = pebs::probe(here, &capabilities);
     capabilities.values = values::probe(here, &capabilities, !has_common());
     Ok(capabilities)

@@ -90,7 +90,7 @@ fn prepare_buffer(trace: &CpuTrace, config: &CpuTraceConfig<'_>, buffer: &Buffer
     let room = config.config.sample_room();
     trace
         .last_start
-        .set(buffer.size() as u64 - room.stop - room.sample);
+        .set(buffer.size() as u64 - room.stop_bytes - room.sample_bytes);
     trace.full.set(0);
     trace.unblock_handler();
 }

@@ -143,7 +143,7 @@ proptest! {
             prop_assert_eq!(config.select.is_user(), !attr.has(PerfEventAttr::EXCLUDE_USER));
             for counter in each(config.counters()) {
                 let select = config.select_on(counter);
-                prop_assert_eq!(select.check_on(counter), Ok(()));
+                prop_assert_eq!(select.check_counter(counter), Ok(()));
                 prop_assert_eq!(select.is_user(), config.select.is_user());
                 prop_assert_eq!(select.is_kernel(), config.select.is_kernel());
             }

@@ -78,7 +78,7 @@ pub struct Capabilities {
     /// Intel PT and the branch records exclude each other, so [`Sensor::TRACE_CONTROL`] has to be read.
     ///
     /// [`Sensor::TRACE_CONTROL`]: super::super::values::Sensor::TRACE_CONTROL
-    pub trace_excludes_branches: bool,
+    pub intel_pt_excludes_branches: bool,
     /// The format of the records of precise samples; `None` if the CPU has no format that the module supports.
     pub pebs: Option<PebsFormat>,
     /// The records of precise samples have the retire latency (`IA32_PERF_CAPABILITIES.PEBS_TIMING_INFO`).
@@ -105,7 +105,7 @@ impl Capabilities {
         arch_events: 0,
         select_bits: EventSelect::COMMON_BITS,
         last_branch: None,
-        trace_excludes_branches: false,
+        intel_pt_excludes_branches: false,
         pebs: None,
         has_retire_latency: false,
         values: 0,
@@ -135,8 +135,8 @@ impl Capabilities {
             select_bits: self.select_bits & other.select_bits,
             last_branch,
             // This field has no meaning for a PMU without branch records.
-            trace_excludes_branches: last_branch.is_some()
-                && (self.trace_excludes_branches || other.trace_excludes_branches),
+            intel_pt_excludes_branches: last_branch.is_some()
+                && (self.intel_pt_excludes_branches || other.intel_pt_excludes_branches),
             pebs: self.pebs.filter(|_| self.pebs == other.pebs),
             has_retire_latency: self.has_retire_latency && other.has_retire_latency,
             values: self.values & other.values,
@@ -216,7 +216,7 @@ mod tests {
             arch_events: 0xff,
             select_bits: EventSelect::COMMON_BITS | EventSelect::UNIT_MASK_2,
             last_branch: Some(BranchRecords::Architectural { depth: 32 }),
-            trace_excludes_branches: false,
+            intel_pt_excludes_branches: false,
             pebs: None,
             has_retire_latency: false,
             values: 0x3ff,
@@ -246,12 +246,12 @@ mod tests {
         // A CPU that was probed while Intel PT traced has no records; CPUs that were probed later have records.
         let excluded = Capabilities {
             last_branch: Some(BranchRecords::Stack),
-            trace_excludes_branches: true,
+            intel_pt_excludes_branches: true,
             ..big
         };
         let without_records = Capabilities {
             last_branch: None,
-            trace_excludes_branches: false,
+            intel_pt_excludes_branches: false,
             ..big
         };
         assert!(excluded.includes(without_records) && !without_records.includes(excluded));
