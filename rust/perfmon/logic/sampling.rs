@@ -113,7 +113,7 @@ pub struct Sampling {
     /// The branches of precise samples, if they are taken from the processor's records.
     pub recorded_branches: Option<RecordedBranches>,
     /// Each precise sample has an interrupt of its own, whose handler adds the parts that the processor's record lacks.
-    pub single: bool,
+    pub needs_interrupt_per_record: bool,
     /// Records are written from the end of the ring to its beginning.
     pub backward: bool,
     /// A new name of a task is recorded.
@@ -239,7 +239,8 @@ impl Sampling {
             precise,
             access: AccessFormat::NONE,
             recorded_branches: None,
-            single: precise && needs_interrupts(attr, PARTS_OF_RECORDS, wakeup, clock, backward),
+            needs_interrupt_per_record: precise
+                && needs_interrupts(attr, PARTS_OF_RECORDS, wakeup, clock, backward),
             backward,
             comm: attr.has(PerfEventAttr::COMM),
             task: attr.has(PerfEventAttr::TASK),
@@ -266,7 +267,8 @@ impl Sampling {
         }
         let parts = PARTS_OF_RECORDS | PERF_SAMPLE_BRANCH_STACK;
         self.recorded_branches = recorded_branches;
-        self.single = needs_interrupts(attr, parts, self.wakeup, self.clock, self.backward);
+        self.needs_interrupt_per_record =
+            needs_interrupts(attr, parts, self.wakeup, self.clock, self.backward);
     }
 
     /// Returns whether samples show branches of the kernel.

@@ -138,7 +138,7 @@ fn finish_slow(
 ) -> u32 {
     let percpu = here.percpu();
     if percpu.slow_path.get() & SLOW_BRANCHES != 0 {
-        if percpu.pebs.single_record_counters.get() != 0 {
+        if percpu.pebs.counters_with_interrupt_per_record.get() != 0 {
             // These samples may have branches, so they are taken before new branches overwrite the records.
             served_count += pebs::serve(here, pmu, regs);
         }

@@ -16,7 +16,7 @@ pub(crate) struct PebsState {
     /// [`PerCpu::active_mask`](super::PerCpu::active_mask), since the handler does not serve their overflows.
     pub(crate) armed_counters: Word,
     /// The armed counters whose records cause an interrupt each, since the samples have parts that the records lack.
-    pub(crate) single_record_counters: Word,
+    pub(crate) counters_with_interrupt_per_record: Word,
     /// The armed counters whose samples have the access to memory.
     pub(super) counters_with_access: Word,
     /// The armed counters whose samples have registers, or call chains, which begin with registers of the record.

@@ -19,7 +19,7 @@ use crate::{
 
 impl PerCpu {
     /// Writes samples for the records in the buffer, and empties the buffer. The records of counters in
-    /// [`single_record_counters`](super::pebs::PebsState::single_record_counters) are passed to `write_single`, after
+    /// [`counters_with_interrupt_per_record`](super::pebs::PebsState::counters_with_interrupt_per_record) are passed to `write_single`, after
     /// the totals of all counters are up to date. The caller must have stopped the counters that count in kernel mode,
     /// and must keep NMIs from calling this meanwhile.
     ///
@@ -103,8 +103,9 @@ impl PerCpu {
     }
 
     /// Writes the samples of all armed counters for `records`, those of
-    /// [`single_record_counters`](super::pebs::PebsState::single_record_counters) by `write_single`. If other software
-    /// has changed the layout of the records, writes none, and marks the counters as lost.
+    /// [`counters_with_interrupt_per_record`](super::pebs::PebsState::counters_with_interrupt_per_record) by
+    /// `write_single`. If other software has changed the layout of the records, writes none, and marks the counters as
+    /// lost.
     fn write_samples<R: PebsRecord>(
         &self,
         here: ThisCpu<'_>,
@@ -143,10 +144,10 @@ impl PerCpu {
                 self.write_samples_of_counter(here, counter, (records, bit), counts, has_branches);
             }
         }
-        let single_record_counters = armed_counters & self.pebs.single_record_counters.get();
-        if single_record_counters != 0 {
+        let single_counters = armed_counters & self.pebs.counters_with_interrupt_per_record.get();
+        if single_counters != 0 {
             for record in records {
-                for counter in each(single_record_counters) {
+                for counter in each(single_counters) {
                     if is_only_counter || record.counters() & counter.bit() != 0 {
                         write_single(counter, SingleRecord::new(record, has_branches));
                     }
@@ -158,7 +159,7 @@ impl PerCpu {
     /// Writes the samples of a counter for its `count` records: those that have `bit`, or all if `bit` is 0. Adds the
     /// events of its `overflows` overflows to its total. While sampling is suspended, the samples are lost, unless they
     /// are merged. Writes no samples of a counter in
-    /// [`single_record_counters`](super::pebs::PebsState::single_record_counters).
+    /// [`counters_with_interrupt_per_record`](super::pebs::PebsState::counters_with_interrupt_per_record).
     #[inline(always)]
     fn write_samples_of_counter<R: PebsRecord>(
         &self,
@@ -173,7 +174,7 @@ impl PerCpu {
         // Merged samples are written also while sampling is suspended: few records stand for all executions, and a
         // missing record would make the numbers of executions wrong.
         let is_merged = R::IS_MERGED && period == PebsFormat::MERGED_PERIOD;
-        let is_single = self.pebs.single_record_counters.get() & counter.bit() != 0;
+        let is_single = self.pebs.counters_with_interrupt_per_record.get() & counter.bit() != 0;
         match self.sampler(counter).filter(|_| !is_single) {
             Some(sampler) if self.samplers.suspended.get() != 0 && !is_merged => {
                 sampler.lose_samples(overflows);
@@ -227,7 +228,10 @@ impl PerCpu {
         if let Some(sampler) = self.sampler(counter) {
             let groups = sampler.record_groups();
             for (counters, is_member) in [
-                (&pebs.single_record_counters, sampler.is_single()),
+                (
+                    &pebs.counters_with_interrupt_per_record,
+                    sampler.needs_interrupt_per_record(),
+                ),
                 (&pebs.counters_with_access, groups.has(RecordGroups::ACCESS)),
                 (
                     &pebs.counters_with_registers,
@@ -259,7 +263,7 @@ impl PerCpu {
         }
         for counters in [
             &pebs.armed_counters,
-            &pebs.single_record_counters,
+            &pebs.counters_with_interrupt_per_record,
             &pebs.counters_with_access,
             &pebs.counters_with_registers,
             &pebs.counters_with_branches,

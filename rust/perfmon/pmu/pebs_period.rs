@@ -22,7 +22,7 @@ impl Pmu {
     /// - The number that the buffer has room for, otherwise.
     pub(super) fn set_pebs_thresholds(&self, here: ThisCpu<'_>, format: PebsFormat) {
         let percpu = here.percpu();
-        if percpu.pebs.single_record_counters.get() != 0 {
+        if percpu.pebs.counters_with_interrupt_per_record.get() != 0 {
             return percpu.pebs.set_thresholds(1, 1, format);
         }
         let records = each(percpu.pebs.armed_counters.get()).try_fold(0_u64, |sum, counter| {

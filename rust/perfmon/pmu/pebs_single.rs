@@ -92,8 +92,8 @@ impl Pmu {
         let Some(format) = self.capabilities.pebs else {
             return;
         };
-        let interrupts_often =
-            percpu.pebs.single_record_counters.get() != 0 || percpu.pebs.is_small(format);
+        let interrupts_often = percpu.pebs.counters_with_interrupt_per_record.get() != 0
+            || percpu.pebs.is_small(format);
         if !interrupts_often || percpu.samplers.suspended.get() != 0 {
             return;
         }

@@ -114,10 +114,10 @@ impl Sampler {
     /// - The attribute demands it.
     /// - Each sample has to notify programs.
     /// - The reader of the ring, which may be the ring of another event, is woken after a number of samples.
-    pub(crate) fn is_single(&self) -> bool {
+    pub(crate) fn needs_interrupt_per_record(&self) -> bool {
         let wakes_after_samples = || self.ring().is_some_and(Ring::wakes_after_samples);
         let needs_wake_up = || self.notifier.is_armed() || wakes_after_samples();
-        self.sampling.single || (self.sampling.precise && needs_wake_up())
+        self.sampling.needs_interrupt_per_record || (self.sampling.precise && needs_wake_up())
     }
 
     /// Returns whether samples show the access to memory.

@@ -46,7 +46,7 @@ pub(in crate::logic) fn counters(
     if !has_supported_parts || !has_registers || !has_access(attr, select, capabilities, format) {
         return Err(InvalidAttr::Unsupported);
     }
-    if sampling.single || !is_merged(attr, sampling.trigger, select, format) {
+    if sampling.needs_interrupt_per_record || !is_merged(attr, sampling.trigger, select, format) {
         check_trigger(sampling.trigger, select, capabilities)?;
     }
     match (format, attr.flags & PerfEventAttr::PRECISE_IP) {
@@ -281,7 +281,7 @@ mod tests {
             sample_type: PARTS_OF_RECORDS & !PERF_SAMPLE_WEIGHT,
             ..INSTRUCTIONS
         };
-        assert_eq!(is_single(all_parts), Ok(false));
+        assert_eq!(needs_interrupt_per_record(all_parts), Ok(false));
         let transaction = PerfEventAttr {
             sample_type: all_parts.sample_type | PERF_SAMPLE_TRANSACTION,
             ..INSTRUCTIONS
@@ -305,8 +305,8 @@ mod tests {
     }
 
     /// Returns whether each record of an event has an interrupt.
-    fn is_single(attr: PerfEventAttr) -> Result<bool, InvalidAttr> {
-        new_config(&attr, &ICE_LAKE).map(|config| config.sampling.single)
+    fn needs_interrupt_per_record(attr: PerfEventAttr) -> Result<bool, InvalidAttr> {
+        new_config(&attr, &ICE_LAKE).map(|config| config.sampling.needs_interrupt_per_record)
     }
 
     #[test]
@@ -322,34 +322,34 @@ mod tests {
                 sample_regs_user: 1,
                 ..INSTRUCTIONS
             };
-            assert_eq!(is_single(attr), Ok(true));
+            assert_eq!(needs_interrupt_per_record(attr), Ok(true));
             let not_precise = PerfEventAttr {
                 flags: USER,
                 ..attr
             };
-            assert_eq!(is_single(not_precise), Ok(false));
+            assert_eq!(needs_interrupt_per_record(not_precise), Ok(false));
         }
         let backward = PerfEventAttr {
             flags: INSTRUCTIONS.flags | PerfEventAttr::WRITE_BACKWARD,
             ..INSTRUCTIONS
         };
-        assert_eq!(is_single(backward), Ok(true));
+        assert_eq!(needs_interrupt_per_record(backward), Ok(true));
         let wake_at_each_sample = PerfEventAttr {
             wakeup_events: 1,
             ..INSTRUCTIONS
         };
-        assert_eq!(is_single(wake_at_each_sample), Ok(true));
+        assert_eq!(needs_interrupt_per_record(wake_at_each_sample), Ok(true));
         let wake_at_watermark = PerfEventAttr {
             flags: INSTRUCTIONS.flags | PerfEventAttr::WATERMARK,
             ..wake_at_each_sample
         };
-        assert_eq!(is_single(wake_at_watermark), Ok(false));
+        assert_eq!(needs_interrupt_per_record(wake_at_watermark), Ok(false));
         let monotonic = PerfEventAttr {
             flags: INSTRUCTIONS.flags | PerfEventAttr::USE_CLOCKID,
             clockid: 1,
             ..INSTRUCTIONS
         };
-        assert_eq!(is_single(monotonic), Ok(true));
+        assert_eq!(needs_interrupt_per_record(monotonic), Ok(true));
     }
 
     #[test]
@@ -368,7 +368,10 @@ mod tests {
             };
             new_config(attr, &capabilities).map(|config| {
                 let sampling = config.sampling;
-                (sampling.recorded_branches.is_some(), sampling.single)
+                (
+                    sampling.recorded_branches.is_some(),
+                    sampling.needs_interrupt_per_record,
+                )
             })
         };
         let architectural = |depth| BranchRecords::Architectural { depth };
