@@ -190,9 +190,10 @@ fn cgroups_of<'a>(
     task: *mut bindings::task_struct,
     hierarchy: Hierarchy,
 ) -> Option<TaskCgroups<'a>> {
-    // SAFETY: `TaskCgroups::of` requires a task that is alive, and interrupts off as long as the result is used: the task
-    // is running here or is being switched to, and in this folder a `ThisCpu` is passed on only while interrupts are off.
-    unsafe { TaskCgroups::of(task, hierarchy) }
+    // SAFETY: `TaskCgroups::of_task` requires a task that is alive, and interrupts off as long as the result is used: the
+    // task is running here or is being switched to, and in this folder a `ThisCpu` is passed on only while interrupts are
+    // off.
+    unsafe { TaskCgroups::of_task(task, hierarchy) }
 }
 
 /// Does what [`load_contexts_of`] does, in a switch between tasks without contexts. Most such switches stay within one
@@ -247,7 +248,7 @@ fn switch_to_beside_version_1(here: ThisCpu<'_>, task: *mut bindings::task_struc
 /// unloaded.
 #[inline(always)]
 fn is_same_cgroup(loaded: &LoadedCgroups, cgroups: &TaskCgroups<'_>) -> bool {
-    loaded.cgroup.get() == address_of(cgroups.own())
+    loaded.cgroup.get() == address_of(cgroups.own_cgroup())
 }
 
 /// Returns the address of a cgroup as a number; 0 for `None`.
@@ -318,15 +319,15 @@ fn exchange_contexts(
 ) {
     let loaded = here.percpu().cgroups.get(hierarchy);
     let Some(cgroups) = cgroups else {
-        loaded.forget();
+        loaded.invalidate();
         return unload(here, readings, loaded, |_| false);
     };
     let levels = Levels::up_to(cgroups.level(), LEVELS.get(hierarchy).mask());
     if here.percpu().brought_up.get() == 0 {
         return mark_broken_if_refused(here, cgroups, levels);
     }
-    loaded.cgroup.set(address_of(cgroups.own()));
-    let innermost_cgroup = address_of(cgroups.at(levels.deepest()));
+    loaded.cgroup.set(address_of(cgroups.own_cgroup()));
+    let innermost_cgroup = address_of(cgroups.at_level(levels.deepest()));
     if loaded.innermost_cgroup.get() == innermost_cgroup {
         return set_counted_task(loaded, task);
     }
@@ -337,7 +338,7 @@ fn exchange_contexts(
     // The windows that were just closed have counted the previous task; those that stay open count `task` from now on.
     set_counted_task(loaded, task);
     for level in levels {
-        load(here, readings, loaded, cgroups.at(level));
+        load(here, readings, loaded, cgroups.at_level(level));
     }
 }
 
@@ -402,7 +403,7 @@ fn mark_broken_if_refused(here: ThisCpu<'_>, cgroups: TaskCgroups<'_>, levels: L
         return;
     }
     for level in levels {
-        if let Some(cgroup_context) = find_here(here, cgroups.at(level)) {
+        if let Some(cgroup_context) = find_here(here, cgroups.at_level(level)) {
             cgroup_context
                 .context
                 .with_current_slots(here, |_, slots| slots.mark_broken_on(here.id()));
@@ -414,7 +415,7 @@ fn mark_broken_if_refused(here: ThisCpu<'_>, cgroups: TaskCgroups<'_>, levels: L
 /// off.
 fn forget_cgroups(here: ThisCpu<'_>) {
     for loaded in here.percpu().cgroups.all() {
-        loaded.forget();
+        loaded.invalidate();
     }
 }
 

@@ -115,7 +115,7 @@ impl CgroupContext {
     #[inline(always)]
     pub(super) fn counts(&self, cgroups: &TaskCgroups<'_>) -> bool {
         // A context of a removed entry counts nothing, even if the cgroup has a new entry now.
-        self.is_removed.get() == 0 && cgroups.at(self.level) == Some(self.cgroup)
+        self.is_removed.get() == 0 && cgroups.at_level(self.level) == Some(self.cgroup)
     }
 }
 

@@ -12,7 +12,7 @@ use super::{
     event::Event,
     record,
     slot::{ExecStage, Slots},
-    task_lifecycle::exec_is_private,
+    task_lifecycle::must_not_count_exec,
 };
 use crate::{
     cpu::ThisCpu,
@@ -195,7 +195,7 @@ unsafe extern "C" fn on_new_program(program: *mut bindings::linux_binprm) {
     if let Some(mut slots) = HeldContext::of_task(here) {
         // SAFETY: The function requires the program that the current task executes, with its credentials: the probed
         // function, `setup_new_exec()`, has it as its argument.
-        if !unsafe { exec_is_private(program) } {
+        if !unsafe { must_not_count_exec(program) } {
             slots.exec = ExecStage::MayRecordMappings;
         }
     }

@@ -165,7 +165,7 @@ fn choose_counters(
     }
     let counters_for_turns = turn_counters(config, &offers);
     if chosen_counter.is_none() {
-        widen(ownership, target, counters_for_turns);
+        widen_event(ownership, target, counters_for_turns);
     }
     let first = chosen_counter.or_else(|| highest(counters_for_turns))?;
     Some(ChosenCounters {
@@ -189,14 +189,14 @@ unsafe impl Send for FoundEvent {}
 /// have one of the counters `wanted`. So events do not wait for turns while one of them could have a free counter.
 #[cold]
 #[inline(never)]
-fn widen(ownership: &mut Ownership, target: &Target, wanted: u64) {
+fn widen_event(ownership: &mut Ownership, target: &Target, wanted: u64) {
     let free_counters = ownership.free_counters();
     if free_counters == 0 {
         return;
     }
     let mut event_and_counter = None;
     with_each_context(target, |_, slots| {
-        if let Some((event, counter)) = slots.find_widening(wanted, free_counters) {
+        if let Some((event, counter)) = slots.find_event_to_widen(wanted, free_counters) {
             // INVARIANT: The event has a slot. The caller holds the ownership lock, as `ownership` shows.
             event_and_counter = Some((FoundEvent(NonNull::from(event)), counter));
         }

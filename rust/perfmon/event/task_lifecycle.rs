@@ -22,7 +22,7 @@ use core::{
     sync::atomic::{fence, Ordering::SeqCst},
 };
 use kernel::{
-    alloc::flags::{GFP_ATOMIC, GFP_KERNEL, __GFP_NOWARN},
+    alloc::flags::{__GFP_NOWARN, GFP_ATOMIC, GFP_KERNEL},
     bindings,
     ffi::{c_char, c_void},
     prelude::*,
@@ -136,7 +136,7 @@ pub(super) unsafe extern "C" fn on_exec(
     // event sees the task's new credentials, and may not trace the task any more.
     fence(SeqCst);
     // SAFETY: The function requires the program of the exec with its new credentials: the tracepoint passes it.
-    if unsafe { exec_is_private(binprm) } {
+    if unsafe { must_not_count_exec(binprm) } {
         with_current_task_slots(|_, slots| {
             slots
                 .iter()
@@ -159,10 +159,10 @@ pub(super) unsafe extern "C" fn on_exec(
 /// # Safety
 ///
 /// `binprm` must be the program that the current task executes, and the task must have the new credentials already.
-pub(super) unsafe fn exec_is_private(binprm: *mut bindings::linux_binprm) -> bool {
+pub(super) unsafe fn must_not_count_exec(binprm: *mut bindings::linux_binprm) -> bool {
     // SAFETY: The function requires the program that the current task executes, with its new credentials: the caller
     // promises that `binprm` is that program.
-    unsafe { ffi::perfmon_exec_is_private(binprm) }
+    unsafe { ffi::perfmon_must_not_count_exec(binprm) }
 }
 
 /// Handles an exec of the current task, before anything of the program is mapped: enables the events with

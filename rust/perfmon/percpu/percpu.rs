@@ -128,8 +128,8 @@ pub(crate) struct LoadedCgroups {
 }
 
 impl LoadedCgroups {
-    /// Forgets the cgroup of the task that runs here, so that its contexts are loaded anew.
-    pub(crate) fn forget(&self) {
+    /// Marks the cgroup of the task that runs here as not known, so that its contexts are loaded anew.
+    pub(crate) fn invalidate(&self) {
         self.cgroup.set(0);
         self.innermost_cgroup.set(0);
     }

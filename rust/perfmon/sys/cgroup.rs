@@ -94,7 +94,7 @@ impl TaskCgroups<'_> {
     ///
     /// The task must be alive, and the caller must have interrupts off as long as it uses the result.
     #[inline(always)]
-    pub(crate) unsafe fn of(
+    pub(crate) unsafe fn of_task(
         task: *mut bindings::task_struct,
         hierarchy: Hierarchy,
     ) -> Option<Self> {
@@ -121,7 +121,7 @@ impl TaskCgroups<'_> {
 
     /// Returns the task's cgroup.
     #[inline(always)]
-    pub(crate) fn own(&self) -> Option<NonNull<ffi::cgroup>> {
+    pub(crate) fn own_cgroup(&self) -> Option<NonNull<ffi::cgroup>> {
         // SAFETY: `add` and `read` require an address in the array: by the invariant of `TaskCgroups` it has one for
         // `self.level`.
         NonNull::new(unsafe { self.by_level.add(self.level as usize).read() })
@@ -129,7 +129,7 @@ impl TaskCgroups<'_> {
 
     /// Returns the cgroup at a level: the task's own, or an ancestor. `None` if the task's cgroup is less deep.
     #[inline(always)]
-    pub(crate) fn at(&self, level: u64) -> Option<NonNull<ffi::cgroup>> {
+    pub(crate) fn at_level(&self, level: u64) -> Option<NonNull<ffi::cgroup>> {
         if level > self.level {
             return None;
         }

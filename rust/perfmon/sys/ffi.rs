@@ -368,7 +368,7 @@ unsafe extern "C" {
     #[doc = " Returns whether the task has this address space, in any context."]
     pub fn perfmon_task_has_mm(task: *const task_struct, mm: *const mm_struct) -> bool;
     #[doc = " Returns whether the program that the caller executes (@bprm) is one that other\n programs of the same user may not look at: it is setuid, has capabilities, or is\n not readable by the user."]
-    pub fn perfmon_exec_is_private(bprm: *const linux_binprm) -> bool;
+    pub fn perfmon_must_not_count_exec(bprm: *const linux_binprm) -> bool;
     #[doc = " Returns a reference to the caller's process."]
     pub fn perfmon_own_process() -> *mut pid;
     #[doc = " Releases the reference to @process."]

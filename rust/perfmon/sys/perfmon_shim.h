@@ -485,7 +485,7 @@ bool perfmon_task_has_mm(const struct task_struct *task, const struct mm_struct 
  * programs of the same user may not look at: it is setuid, has capabilities, or is
  * not readable by the user.
  */
-bool perfmon_exec_is_private(const struct linux_binprm *bprm);
+bool perfmon_must_not_count_exec(const struct linux_binprm *bprm);
 /* Returns a reference to the caller's process. */
 struct pid *perfmon_own_process(void);
 /* Releases the reference to @process. */

@@ -94,7 +94,7 @@ static bool is_private(void)
  * Returns whether begin_new_exec() ends perf's events, or would end them if
  * fs.suid_dumpable did not allow core dumps of setuid and setgid programs.
  */
-bool perfmon_exec_is_private(const struct linux_binprm *bprm)
+bool perfmon_must_not_count_exec(const struct linux_binprm *bprm)
 {
 	return is_private() || bprm->secureexec ||
 	       bprm->interp_flags & BINPRM_FLAGS_ENFORCE_NONDUMP ||

@@ -61,7 +61,7 @@ impl Slots {
 
     /// Returns an event that takes turns, and one of `free_counters` that this event could use, too, if a new event can then
     /// have one of the counters `wanted`. `None` if there is no such event.
-    pub(in crate::event) fn find_widening(
+    pub(in crate::event) fn find_event_to_widen(
         &self,
         wanted: u64,
         free_counters: u64,
