@@ -127,7 +127,7 @@ impl Descriptor for Event {
         } else {
             0
         };
-        let read_events = match output::with_ring(self, Ring::take_woken) {
+        let read_events = match output::with_ring(self, Ring::consume_wakeup) {
             Some(true) => bindings::POLLIN | bindings::POLLRDNORM,
             _ => 0,
         };
@@ -136,7 +136,7 @@ impl Descriptor for Event {
 
     fn fasync(&self, change: FasyncChange) -> Result {
         check_notifications(self)?;
-        self.sampler.notifier.arm();
+        self.sampler.notifier.follow_overflows();
         if self.sampler.sampling.precise {
             // From now on each record of the processor causes an interrupt.
             refresh(self);

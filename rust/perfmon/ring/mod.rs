@@ -207,9 +207,9 @@ impl Ring {
         self.stop_flags.load(Relaxed) & ENDED != 0
     }
 
-    /// Returns whether the reader was woken since the last call of this function.
-    pub(crate) fn take_woken(&self) -> bool {
-        self.waker.take_woken()
+    /// Returns whether the reader was woken since the last call of this function, and consumes the wakeup.
+    pub(crate) fn consume_wakeup(&self) -> bool {
+        self.waker.consume_wakeup()
     }
 
     /// Adds the pollers of `wait` to those that the ring wakes, until [`Self::remove_reader`].

@@ -20,7 +20,7 @@ pub(crate) struct OverflowNotifier {
     /// Not 0 if an overflow may have to send a signal, or to count down the limit of samples.
     ///
     /// ATOMICS: relaxed. The word never becomes 0 again.
-    is_armed: AtomicU64,
+    follows_overflows: AtomicU64,
     /// The number of samples until the event is disabled, or [`UNLIMITED`] or [`SPENT`].
     ///
     /// ATOMICS: sequentially consistent, since the event's state is changed according to this number. One overflow
@@ -38,26 +38,26 @@ impl OverflowNotifier {
     pub(super) fn new(on_last_sample: Option<unsafe extern "C" fn()>) -> Result<Self> {
         Ok(Self {
             wait: Wait::new(on_last_sample)?,
-            is_armed: AtomicU64::new(0),
+            follows_overflows: AtomicU64::new(0),
             samples_left: AtomicU64::new(UNLIMITED),
         })
     }
 
     /// Makes each overflow from now on count down the limit of samples, and send the signal.
-    pub(crate) fn arm(&self) {
-        self.is_armed.store(1, Relaxed);
+    pub(crate) fn follow_overflows(&self) {
+        self.follows_overflows.store(1, Relaxed);
     }
 
     /// Returns whether an overflow may have to send a signal, or to count down the limit of samples.
     #[inline(always)]
-    pub(super) fn is_armed(&self) -> bool {
-        self.is_armed.load(Relaxed) != 0
+    pub(super) fn follows_overflows(&self) -> bool {
+        self.follows_overflows.load(Relaxed) != 0
     }
 
     /// Allows `samples` more samples. If there was no limit, sets one, unless `samples` is 0. The caller enables the event
     /// afterwards.
     pub(crate) fn allow_samples(&self, samples: u32) {
-        self.arm();
+        self.follow_overflows();
         let add = |left| match left {
             SPENT => Some(samples.into()),
             left => Some(left.saturating_add(samples.into()).min(SPENT - 1)),

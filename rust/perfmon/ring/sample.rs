@@ -258,12 +258,12 @@ impl Sampler {
     /// Writes the sample of an overflow, and notifies programs.
     #[inline(always)]
     pub(super) fn sample_at(&self, interrupt: Interrupt<'_, impl Place>) {
-        let is_armed = self.notifier.is_armed();
-        if is_armed && !self.notifier.count_down_limit(&self.state) {
+        let has_to_notify = self.notifier.follows_overflows();
+        if has_to_notify && !self.notifier.count_down_limit(&self.state) {
             return;
         }
         self.write_sample(interrupt);
-        if is_armed {
+        if has_to_notify {
             self.notifier.notify();
         }
     }

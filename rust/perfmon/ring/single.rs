@@ -116,7 +116,7 @@ impl Sampler {
     /// - The reader of the ring, which may be the ring of another event, is woken after a number of samples.
     pub(crate) fn needs_interrupt_per_record(&self) -> bool {
         let wakes_after_samples = || self.ring().is_some_and(Ring::wakes_after_samples);
-        let needs_wake_up = || self.notifier.is_armed() || wakes_after_samples();
+        let needs_wake_up = || self.notifier.follows_overflows() || wakes_after_samples();
         self.sampling.needs_interrupt_per_record || (self.sampling.precise && needs_wake_up())
     }
 

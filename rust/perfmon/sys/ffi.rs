@@ -234,7 +234,7 @@ unsafe extern "C" {
     #[doc = " Returns the cycles of the time-stamp counter that waking and signalling took on\n this CPU, in interrupts, since the last call. To be called with preemption off."]
     pub fn perfmon_wake_cycles() -> u64;
     #[doc = " Returns whether the waker has woken its pollers since the last call."]
-    pub fn perfmon_waker_take_woken(waker: *mut perfmon_waker) -> bool;
+    pub fn perfmon_waker_consume_wakeup(waker: *mut perfmon_waker) -> bool;
     #[doc = " Returns the time of a clock in nanoseconds: CLOCK_MONOTONIC,\n CLOCK_MONOTONIC_RAW, or -1 for the clock that perf and the scheduler use. May\n be called in NMI handlers."]
     pub fn perfmon_clock(clock: ::kernel::ffi::c_int) -> u64;
     #[doc = " Returns a reference to the caller's PID namespace; NULL for the initial one."]

@@ -229,7 +229,7 @@ void perfmon_waker_wake(struct perfmon_waker *waker);
  */
 u64 perfmon_wake_cycles(void);
 /* Returns whether the waker has woken its pollers since the last call. */
-bool perfmon_waker_take_woken(struct perfmon_waker *waker);
+bool perfmon_waker_consume_wakeup(struct perfmon_waker *waker);
 
 /*
  * Returns the time of a clock in nanoseconds: CLOCK_MONOTONIC,

@@ -161,11 +161,11 @@ impl Waker {
         unsafe { ffi::perfmon_waker_wake(self.0.as_ptr()) };
     }
 
-    /// Returns whether the waker has woken pollers since the last call.
-    pub(crate) fn take_woken(&self) -> bool {
+    /// Returns whether the waker has woken pollers since the last call, and consumes the wakeup.
+    pub(crate) fn consume_wakeup(&self) -> bool {
         // SAFETY: The function requires a waker that exists: by the type invariant the pointer is from
         // `perfmon_waker_new()`, and only `drop` frees the waker.
-        unsafe { ffi::perfmon_waker_take_woken(self.0.as_ptr()) }
+        unsafe { ffi::perfmon_waker_consume_wakeup(self.0.as_ptr()) }
     }
 }
 

@@ -47,7 +47,7 @@ struct perfmon_waker {
 	struct irq_work work;
 	spinlock_t lock;
 	struct list_head waits;
-	atomic_t woken;			/* since the last perfmon_waker_take_woken() */
+	atomic_t woken;			/* since the last perfmon_waker_consume_wakeup() */
 };
 
 static void notify_overflow(struct irq_work *work)
@@ -212,7 +212,7 @@ void perfmon_waker_wake(struct perfmon_waker *waker)
  * Pairs with atomic_set() in wake_all(). A reader adds its wait to the list before it
  * calls this: the reader sees @woken set, or wake_all() finds the wait in the list.
  */
-bool perfmon_waker_take_woken(struct perfmon_waker *waker)
+bool perfmon_waker_consume_wakeup(struct perfmon_waker *waker)
 {
 	return atomic_xchg(&waker->woken, 0);
 }
