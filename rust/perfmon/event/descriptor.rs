@@ -98,7 +98,7 @@ impl Descriptor for Event {
             command::SET_OUTPUT => {
                 let other_event = OpenDescriptor::<Self>::get(arg as c_int)?;
                 output::set_output(self, Some(other_event.data()))?;
-                if self.config.sampling.precise {
+                if self.config.sampling.is_precise {
                     // Whether each precise sample has an interrupt of its own depends on the ring.
                     refresh(self);
                 }
@@ -137,7 +137,7 @@ impl Descriptor for Event {
     fn fasync(&self, change: FasyncChange) -> Result {
         check_notifications(self)?;
         self.sampler.notifier.follow_overflows();
-        if self.sampler.sampling.precise {
+        if self.sampler.sampling.is_precise {
             // From now on each record of the processor causes an interrupt.
             refresh(self);
         }
@@ -243,7 +243,7 @@ fn set_period(event: &Event, period_or_frequency: u64) -> Result {
     let sampling = &event.sampler.sampling;
     let trigger = sampling.trigger.with_number(period_or_frequency)?;
     trigger.check(max_sample_rate())?;
-    if sampling.precise {
+    if sampling.is_precise {
         let capabilities = &pmu::common().capabilities;
         precise::check_trigger(trigger, event.config.select, capabilities)?;
     }

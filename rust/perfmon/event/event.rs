@@ -112,7 +112,11 @@ const WAITS: u32 = 4;
 
 /// Returns the initial [`Event::slow_read_flags`] for a configuration.
 fn slow_read_flags(config: &EventConfig) -> u32 {
-    let precise_flag = if config.sampling.precise { PRECISE } else { 0 };
+    let precise_flag = if config.sampling.is_precise {
+        PRECISE
+    } else {
+        0
+    };
     let waits_flag = if config.may_wait() { WAITS } else { 0 };
     precise_flag | waits_flag
 }

@@ -86,7 +86,7 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
         // Without both times a reader can't see that an event counted for a part of the time only.
         return Err(EINVAL);
     }
-    if config.sampling.precise {
+    if config.sampling.is_precise {
         prepare_precise()?;
     }
     let output = match &group {
@@ -132,7 +132,7 @@ fn check_target(config: &EventConfig, target: &Target) -> Result<(), InvalidAttr
             let is_recorded = sampling.trigger.is_sampled() || sampling.follows_tasks();
             !config.exclusive
                 && !needs_one_task
-                && !sampling.precise
+                && !sampling.is_precise
                 && (cpu.is_some() || !is_recorded)
         }
     };

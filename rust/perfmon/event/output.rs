@@ -147,5 +147,5 @@ fn may_share(config: &EventConfig, target: &Target, other: &Event) -> bool {
     let (sampling, other_sampling) = (&config.sampling, &other.config.sampling);
     has_one_writer
         && sampling.clock == other_sampling.clock
-        && sampling.backward == other_sampling.backward
+        && sampling.writes_backward == other_sampling.writes_backward
 }

@@ -148,7 +148,7 @@ pub(super) unsafe fn init() {
 /// Lets an event, which has been attached, move to other counters, until [`remove`].
 pub(super) fn add(event: &Event) {
     let config = &event.config;
-    if !config.takes_counter() || config.takes_turns || config.sampling.precise {
+    if !config.takes_counter() || config.takes_turns || config.sampling.is_precise {
         return;
     }
     MOVABLE.lock()[event.counter().index()].add(event);

@@ -23,7 +23,7 @@ static SWITCH_RECORDERS: AtomicU32 = AtomicU32::new(0);
 /// Makes switches take the slow path, if the event writes records or samples at each of them. Must be called before the
 /// event is attached.
 pub(super) fn begin_slow_switches(event: &Event) {
-    if event.sampler.sampling.switch {
+    if event.sampler.sampling.records_switches {
         SWITCH_RECORDERS.fetch_add(1, Relaxed);
     }
     if writes_at_switch(event) {
@@ -36,14 +36,14 @@ pub(super) fn end_slow_switches(event: &Event) {
     if writes_at_switch(event) {
         SLOW_SWITCH_USERS.fetch_sub(1, Relaxed);
     }
-    if event.sampler.sampling.switch {
+    if event.sampler.sampling.records_switches {
         SWITCH_RECORDERS.fetch_sub(1, Relaxed);
     }
 }
 
 /// Returns whether the event writes records or samples at each switch.
 fn writes_at_switch(event: &Event) -> bool {
-    event.sampler.sampling.switch || event.target.needs_records_at_switch(&event.config)
+    event.sampler.sampling.records_switches || event.target.needs_records_at_switch(&event.config)
 }
 
 /// Records a change of the current task in the rings of its own events, and of the events of its CPU and its cgroups.

@@ -112,7 +112,7 @@ impl Target {
     /// at each context switch. A CPU's event needs that, since records do not name their task. The records of a task's
     /// event are converted when its window closes.
     pub(super) fn needs_records_at_switch(&self, config: &EventConfig) -> bool {
-        config.sampling.precise && matches!(self, Self::Cpu(_))
+        config.sampling.is_precise && matches!(self, Self::Cpu(_))
     }
 }
 

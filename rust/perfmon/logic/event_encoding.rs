@@ -70,7 +70,7 @@ pub(super) fn encode(
                 Ok(encoding) => encoding,
                 // The kind has the event, but not its precise samples. If the kind were left out, its work would be missing
                 // without a notice.
-                Err(InvalidAttr::Unsupported) if sampling.precise => {
+                Err(InvalidAttr::Unsupported) if sampling.is_precise => {
                     return Err(InvalidAttr::Unsupported);
                 }
                 Err(error) => {
@@ -169,7 +169,7 @@ fn extra_for(
         return Err(InvalidAttr::Invalid);
     }
     // The event of this register happens only with precise samples.
-    if register == ExtraRegister::LoadLatency && !sampling.precise {
+    if register == ExtraRegister::LoadLatency && !sampling.is_precise {
         return Err(InvalidAttr::Unsupported);
     }
     let alternative = events

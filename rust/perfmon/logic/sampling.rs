@@ -107,7 +107,7 @@ pub struct Sampling {
     /// The registers at the interrupt in samples, as a mask.
     pub registers: u64,
     /// The samples are precise: the processor writes them itself, each at the exact instruction.
-    pub precise: bool,
+    pub is_precise: bool,
     /// The form of the access to memory in the processor's records of precise samples.
     pub access: AccessFormat,
     /// The branches of precise samples, if they are taken from the processor's records.
@@ -115,15 +115,15 @@ pub struct Sampling {
     /// Each precise sample has an interrupt of its own, whose handler adds the parts that the processor's record lacks.
     pub needs_interrupt_per_record: bool,
     /// Records are written from the end of the ring to its beginning.
-    pub backward: bool,
+    pub writes_backward: bool,
     /// A new name of a task is recorded.
-    pub comm: bool,
+    pub records_names: bool,
     /// The beginning and the end of tasks are recorded.
-    pub task: bool,
+    pub records_forks_and_exits: bool,
     /// Context switches are recorded.
-    pub switch: bool,
+    pub records_switches: bool,
     /// New cgroups are recorded.
-    pub cgroup: bool,
+    pub records_new_cgroups: bool,
     /// The mappings of programs are recorded.
     pub mappings: MappingRecords,
 }
@@ -221,9 +221,9 @@ impl Sampling {
             Ok(chains) => chains,
             Err(error) => return Err(error),
         };
-        let precise = is_sampled && attr.has(PerfEventAttr::PRECISE_IP);
+        let is_precise = is_sampled && attr.has(PerfEventAttr::PRECISE_IP);
         let wakeup = Wakeup::new(attr);
-        let backward = attr.has(PerfEventAttr::WRITE_BACKWARD);
+        let writes_backward = attr.has(PerfEventAttr::WRITE_BACKWARD);
         Ok(Self {
             trigger,
             format,
@@ -236,16 +236,16 @@ impl Sampling {
             user_registers: attr.sample_regs_user,
             user_stack: attr.sample_stack_user,
             registers: attr.sample_regs_intr,
-            precise,
+            is_precise,
             access: AccessFormat::NONE,
             recorded_branches: None,
-            needs_interrupt_per_record: precise
-                && needs_interrupts(attr, PARTS_OF_RECORDS, wakeup, clock, backward),
-            backward,
-            comm: attr.has(PerfEventAttr::COMM),
-            task: attr.has(PerfEventAttr::TASK),
-            switch: attr.has(PerfEventAttr::CONTEXT_SWITCH),
-            cgroup: attr.has(PerfEventAttr::CGROUP),
+            needs_interrupt_per_record: is_precise
+                && needs_interrupts(attr, PARTS_OF_RECORDS, wakeup, clock, writes_backward),
+            writes_backward,
+            records_names: attr.has(PerfEventAttr::COMM),
+            records_forks_and_exits: attr.has(PerfEventAttr::TASK),
+            records_switches: attr.has(PerfEventAttr::CONTEXT_SWITCH),
+            records_new_cgroups: attr.has(PerfEventAttr::CGROUP),
             mappings: MappingRecords::new(attr),
         })
     }
@@ -262,13 +262,13 @@ impl Sampling {
             return;
         };
         let recorded_branches = RecordedBranches::new(stack, records);
-        if !self.precise || !format.is_adaptive() || recorded_branches.is_none() {
+        if !self.is_precise || !format.is_adaptive() || recorded_branches.is_none() {
             return;
         }
         let parts = PARTS_OF_RECORDS | PERF_SAMPLE_BRANCH_STACK;
         self.recorded_branches = recorded_branches;
         self.needs_interrupt_per_record =
-            needs_interrupts(attr, parts, self.wakeup, self.clock, self.backward);
+            needs_interrupts(attr, parts, self.wakeup, self.clock, self.writes_backward);
     }
 
     /// Returns whether samples show branches of the kernel.
@@ -298,7 +298,11 @@ impl Sampling {
     /// Returns whether the event records names, beginnings, ends, switches or mappings of tasks, or new cgroups.
     #[must_use]
     pub const fn follows_tasks(&self) -> bool {
-        self.comm || self.task || self.switch || self.cgroup || self.mappings.are_wanted()
+        self.records_names
+            || self.records_forks_and_exits
+            || self.records_switches
+            || self.records_new_cgroups
+            || self.mappings.are_wanted()
     }
 }
 
@@ -360,12 +364,12 @@ const fn needs_interrupts(
     parts: u64,
     wakeup: Wakeup,
     clock: Clock,
-    backward: bool,
+    writes_backward: bool,
 ) -> bool {
     let wakes_after_samples = !matches!(wakeup, Wakeup::Samples(0) | Wakeup::Bytes(_));
     // The rate of other clocks may change between a record and the interrupt.
     let has_other_clock = !matches!(clock, Clock::Local);
-    attr.sample_type & !parts != 0 || wakes_after_samples || has_other_clock || backward
+    attr.sample_type & !parts != 0 || wakes_after_samples || has_other_clock || writes_backward
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]

@@ -224,7 +224,7 @@ pub(super) fn follow_frequencies(here: ThisCpu<'_>, pmu: &Pmu) {
         let Trigger::Frequency(_) = sampler.sampling.trigger else {
             continue;
         };
-        if sampler.sampling.precise {
+        if sampler.sampling.is_precise {
             precise |= counter.bit();
             continue;
         }
@@ -246,7 +246,7 @@ fn resume_counter(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
     let Some(sampler) = here
         .percpu()
         .sampler(counter)
-        .filter(|sampler| !sampler.sampling.precise)
+        .filter(|sampler| !sampler.sampling.is_precise)
     else {
         return;
     };
@@ -277,7 +277,7 @@ fn lose_suspended_samples(
     };
     let (now, interval) = (timestamp(), sampler.interval(tsc_khz()));
     // The period of a precise event stays, since the processor loads the counter with it.
-    if !sampler.sampling.precise {
+    if !sampler.sampling.is_precise {
         let elapsed = now.wrapping_sub(time.get());
         let period = period_for(sampled.unrecorded(total), elapsed, interval);
         sampled.period.set(sampled.period.get().max(period));

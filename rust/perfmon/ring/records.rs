@@ -54,11 +54,11 @@ impl Sampler {
     #[inline(always)]
     pub(crate) fn records_change(&self, change: &TaskChange<'_>) -> bool {
         match change {
-            TaskChange::Name(..) => self.sampling.comm,
-            TaskChange::Fork(_) | TaskChange::Exit => self.sampling.task,
-            TaskChange::SwitchIn | TaskChange::SwitchOut(_) => self.sampling.switch,
+            TaskChange::Name(..) => self.sampling.records_names,
+            TaskChange::Fork(_) | TaskChange::Exit => self.sampling.records_forks_and_exits,
+            TaskChange::SwitchIn | TaskChange::SwitchOut(_) => self.sampling.records_switches,
             TaskChange::Map(mapping, _) => self.sampling.mappings.include(mapping.is_executable()),
-            TaskChange::MakeCgroup(..) => self.sampling.cgroup,
+            TaskChange::MakeCgroup(..) => self.sampling.records_new_cgroups,
         }
     }
 

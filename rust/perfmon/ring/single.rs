@@ -117,7 +117,7 @@ impl Sampler {
     pub(crate) fn needs_interrupt_per_record(&self) -> bool {
         let wakes_after_samples = || self.ring().is_some_and(Ring::wakes_after_samples);
         let needs_wake_up = || self.notifier.follows_overflows() || wakes_after_samples();
-        self.sampling.needs_interrupt_per_record || (self.sampling.precise && needs_wake_up())
+        self.sampling.needs_interrupt_per_record || (self.sampling.is_precise && needs_wake_up())
     }
 
     /// Returns whether samples show the access to memory.

@@ -73,7 +73,7 @@ impl RingMemory {
         let shape = RingShape {
             size: size as u64,
             overwrite,
-            backward: sampling.backward,
+            backward: sampling.writes_backward,
         };
         // SAFETY: `Ring::new` requires `size` bytes of data, a multiple of 8, and a page, which outlive the ring: `data`
         // has whole pages, and the result keeps `data` and `page`, next to the ring.

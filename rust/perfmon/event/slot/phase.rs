@@ -95,7 +95,7 @@ impl Phase {
             let interval = sampler.interval(tsc_khz());
             let period = period_for(events, self.elapsed_cycles, interval);
             // The period of precise samples is already in the processor, so it is not changed here.
-            if !sampler.sampling.precise && period > self.period {
+            if !sampler.sampling.is_precise && period > self.period {
                 self.change_period(period);
             }
             self.elapsed_cycles = 0;

@@ -147,12 +147,12 @@ impl Slot {
         let (percpu, pmu, counter) = (here.percpu(), here.pmu(), self.counter());
         let value = percpu.value(counter);
         let total = value.total();
-        let min_load = if sampler.sampling.precise {
+        let min_load = if sampler.sampling.is_precise {
             pmu.min_precise_load(event.select())
         } else {
             pmu.load_limit.min_events(event.select())
         };
-        if sampler.sampling.precise {
+        if sampler.sampling.is_precise {
             if let Trigger::Frequency(_) = sampler.sampling.trigger {
                 // The processor does not accept every period that a frequency may lead to.
                 let period = self.phase.period_for_load(min_load.into());
@@ -176,10 +176,10 @@ impl Slot {
         // `disarm_counter` calls that when the window closes, before the event can be freed.
         let state = unsafe { percpu.arm_sampler(counter, sampler, task, armed, min_load) };
         let events_left = (events_left as i64).max(0) as u64;
-        if sampler.sampling.precise && !may_run_guests(here) {
+        if sampler.sampling.is_precise && !may_run_guests(here) {
             return pmu.start_precise(here, counter, events_left, period);
         }
-        let events_to_overflow = if sampler.sampling.precise {
+        let events_to_overflow = if sampler.sampling.is_precise {
             // Guests may run, so the processor takes no samples, and the event misses them.
             event.mark_broken();
             state.max_load.get()

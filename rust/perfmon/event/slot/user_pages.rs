@@ -36,7 +36,7 @@ fn inactive_state(event: &Event, capabilities: u64) -> UserPageState {
 /// Returns whether a program may compute the count with RDPMC.
 fn allows_rdpmc(event: &Event) -> bool {
     // The processor reloads the counter of precise samples itself, so the page's offset would be wrong.
-    let keeps_offset = !event.sampler.sampling.precise;
+    let keeps_offset = !event.sampler.sampling.is_precise;
     keeps_offset && event.mapped_memory.mappings.are_all_own(&event.target) && !event.is_broken()
 }
 

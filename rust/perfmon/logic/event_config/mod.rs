@@ -256,7 +256,7 @@ impl EventConfig {
         Demand {
             encodings: self.encodings_on(counter),
             is_sampled,
-            needs_own_counter: is_sampled && (self.select.is_kernel() || self.sampling.precise),
+            needs_own_counter: is_sampled && (self.select.is_kernel() || self.sampling.is_precise),
         }
     }
 }

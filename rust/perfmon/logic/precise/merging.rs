@@ -26,7 +26,7 @@ pub(super) fn is_merged(
 #[must_use]
 pub fn merges_samples(sampling: &Sampling, trigger: Trigger, capabilities: &Capabilities) -> bool {
     let format = capabilities.pebs;
-    sampling.precise && format.is_some_and(|format| merges_period(format, trigger))
+    sampling.is_precise && format.is_some_and(|format| merges_period(format, trigger))
 }
 
 /// Returns whether records of this format are merged if there is one for each period of `trigger`.
