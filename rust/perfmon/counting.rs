@@ -8,7 +8,7 @@ use crate::{
     abi,
     cpu::{self, ThisCpu},
     logic::{
-        counter::{bits, CounterId},
+        counter::{mask_of, CounterId},
         counter_state::{Action, CounterCall, CounterState, NotSetUp},
         evtsel::EventSelect,
     },
@@ -353,7 +353,7 @@ pub(crate) fn release_session_counters(client: &Client) {
     let session = client.session();
     let own_setups =
         (ownership.counting_setups()).filter(|(_, counting)| counting.session == session);
-    let counters = bits(own_setups.map(|(id, _)| id));
+    let counters = mask_of(own_setups.map(|(id, _)| id));
     if counters != 0 {
         free_counters(&mut ownership, counters);
     }

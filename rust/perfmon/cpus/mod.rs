@@ -10,7 +10,7 @@ use crate::{
     event,
     logic::{
         core_kinds::{CoreKind, Encodings},
-        counter::{bits, CounterId},
+        counter::{mask_of, CounterId},
         counter_state::CounterState,
         cpuid::Capabilities,
         load_limit::LoadLimit,
@@ -231,7 +231,7 @@ fn tear_down(ownership: &Ownership, here: ThisCpu<'_>) {
         return;
     }
     let pmu = here.pmu();
-    pmu.restore(here, bits(ownership.counting_setups().map(|(id, _)| id)));
-    pmu.restore(here, bits(ownership.event_counters().map(|(id, _)| id)));
+    pmu.restore(here, mask_of(ownership.counting_setups().map(|(id, _)| id)));
+    pmu.restore(here, mask_of(ownership.event_counters().map(|(id, _)| id)));
     pmu.release(here);
 }

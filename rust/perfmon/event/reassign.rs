@@ -25,7 +25,7 @@ use super::{
 use crate::{
     cpu::{possible_cpus, ThisCpu},
     logic::{
-        counter::{bits, each, CounterId, MAX_COUNTERS},
+        counter::{each_counter, mask_of, CounterId, MAX_COUNTERS},
         event_config::EventConfig,
         reassign::find_moves,
     },
@@ -122,7 +122,7 @@ impl MovableEvents {
         });
         // Programs that read a counter with RDPMC have read its width from the page, so the width must stay the same.
         let width = width_of(counter);
-        bits(each(counters).filter(|&to| to != counter && width_of(to) == width))
+        mask_of(each_counter(counters).filter(|&to| to != counter && width_of(to) == width))
     }
 }
 
@@ -236,7 +236,7 @@ impl Search {
         let can_make_room = |&counter: &CounterId| {
             self.can_make_room_on(counter, ownership, movable, target, config)
         };
-        let counter = each(counters & !self.forbidden).find(can_make_room)?;
+        let counter = each_counter(counters & !self.forbidden).find(can_make_room)?;
         let next = self.next(counter)?;
         for event in excluding_events(&movable[counter.index()], target, config, counter).each() {
             // An event that has just moved may have taken the counter that `can_make_room` found for this event.
@@ -276,7 +276,7 @@ impl Search {
                         |to| next.can_make_room_on(to, ownership, movable, target, config);
                     let counters = counters_like(counter, event) & !next.forbidden;
                     next.new_counter(ownership, event, counter).is_some()
-                        || can_be_mixed(event) && each(counters).any(can_make_room)
+                        || can_be_mixed(event) && each_counter(counters).any(can_make_room)
                 })
     }
 
@@ -288,7 +288,7 @@ impl Search {
         event: &Event,
         from: CounterId,
     ) -> Option<CounterId> {
-        let counters = || each(counters_like(from, event) & !self.forbidden);
+        let counters = || each_counter(counters_like(from, event) & !self.forbidden);
         let is_free = |to: &CounterId| ownership.free_counters() & to.bit() != 0;
         counters()
             .find(|&to| ownership.admits_anywhere(&event.config, to))
@@ -299,7 +299,7 @@ impl Search {
 /// Returns the counters, as a mask, that can count the event and have the same width as its counter `from`. Programs may
 /// have read that width from the event's page.
 fn counters_like(from: CounterId, event: &Event) -> u64 {
-    each(event.config.counters())
+    each_counter(event.config.counters())
         .filter(|&to| width_of(to) == width_of(from))
         .fold(0, |counters, to| counters | to.bit())
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     cpu::{timestamp, ThisCpu},
-    logic::counter::each,
+    logic::counter::each_counter,
     ring::TaskChange,
     sys::ffi,
 };
@@ -281,7 +281,7 @@ pub(crate) fn set_up_tampered(here: ThisCpu<'_>) {
         return;
     }
     unload_contexts(here);
-    for counter in each(tampered_counters) {
+    for counter in each_counter(tampered_counters) {
         pmu.set_up_tampered(here, counter, percpu.value(counter).select());
     }
     load_contexts(here);

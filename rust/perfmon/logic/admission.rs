@@ -16,7 +16,7 @@
 //! An event that [takes turns](super::turns) may also have the counters on which other events of its task or CPU take
 //! turns. The event is admitted even if it can have only these counters.
 
-use super::counter::{each, highest, CounterId};
+use super::counter::{each_counter, highest, CounterId};
 use super::event_config::EventConfig;
 
 /// The counters that the new event may have, as masks.
@@ -63,7 +63,7 @@ impl OwnCounters {
     /// event and of the new event on a counter [agree](super::sharing::Demand::agrees).
     pub fn add_turns(&mut self, counters: u64, agrees: impl Fn(CounterId) -> bool) {
         self.rotating |= counters;
-        for counter in each(counters) {
+        for counter in each_counter(counters) {
             if agrees(counter) {
                 self.agreeing |= counter.bit() & !self.busy;
             } else {

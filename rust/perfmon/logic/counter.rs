@@ -209,7 +209,7 @@ impl CounterId {
 
 /// Returns the counters whose bits are set, lowest first. Skips [`CounterId::NONE`] and the bits above it.
 #[inline]
-pub fn each(mut bits: u64) -> impl Iterator<Item = CounterId> {
+pub fn each_counter(mut bits: u64) -> impl Iterator<Item = CounterId> {
     core::iter::from_fn(move || {
         let index = NonZeroU64::new(bits)?.trailing_zeros() as u8;
         if index >= CounterId::NONE.0 {
@@ -230,8 +230,8 @@ pub const fn highest(bits: u64) -> Option<CounterId> {
     }
 }
 
-/// Returns the bits of counters: the inverse of [`each`].
-pub fn bits(counters: impl Iterator<Item = CounterId>) -> u64 {
+/// Returns the counters as a mask: the inverse of [`each_counter`].
+pub fn mask_of(counters: impl Iterator<Item = CounterId>) -> u64 {
     counters.fold(0, |bits, counter| bits | counter.bit())
 }
 
@@ -317,16 +317,16 @@ mod tests {
 
     #[test]
     fn each_returns_the_counters_of_set_bits() {
-        let mut indices = each(1 << 46 | 1 << 32 | 0b101).map(CounterId::index);
+        let mut indices = each_counter(1 << 46 | 1 << 32 | 0b101).map(CounterId::index);
         assert_eq!(indices.next(), Some(0));
         assert_eq!(indices.next(), Some(2));
         assert_eq!(indices.next(), Some(32));
         assert_eq!(indices.next(), Some(46));
         assert_eq!(indices.next(), None);
-        assert_eq!(bits(each(1 << 46 | 0b101)), 1 << 46 | 0b101);
+        assert_eq!(mask_of(each_counter(1 << 46 | 0b101)), 1 << 46 | 0b101);
         // Neither the bits above the counters (such as PERF_METRICS) nor the bit of NONE are counters.
-        assert_eq!(each(1 << 48 | 1 << 63).count(), 0);
-        assert_eq!(each(CounterId::NONE.bit()).count(), 0);
+        assert_eq!(each_counter(1 << 48 | 1 << 63).count(), 0);
+        assert_eq!(each_counter(CounterId::NONE.bit()).count(), 0);
         assert!(CounterId::NONE.is_none() && !CounterId::FIRST.is_none());
     }
 }

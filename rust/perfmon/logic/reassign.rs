@@ -5,7 +5,7 @@
 //! whose events move first. So a new event is refused only if no assignment of counters to the present users leaves a
 //! counter for it (an augmenting path in the bipartite graph of users and counters; Berge, 1957).
 
-use super::counter::{each, highest, CounterId, MAX_COUNTERS};
+use super::counter::{each_counter, highest, CounterId, MAX_COUNTERS};
 
 /// Moves of events from counter to counter.
 #[derive(Clone, Copy, Debug)]
@@ -48,12 +48,12 @@ pub fn find_moves(
     let (mut reached_counters, mut frontier) = (wanted_counters, wanted_counters);
     while frontier != 0 {
         let mut next_frontier = 0;
-        for counter in each(frontier) {
+        for counter in each_counter(frontier) {
             let targets = targets_of(counter);
             if let Some(last) = highest(targets & free) {
                 return Some(moves_to_free(counter, last, &moves_from));
             }
-            for target in each(targets & !reached_counters) {
+            for target in each_counter(targets & !reached_counters) {
                 moves_from[target.index()] = counter;
                 reached_counters |= target.bit();
                 next_frontier |= target.bit();
@@ -89,7 +89,7 @@ fn moves_to_free(
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_reassign))]
 mod tests {
-    use super::super::counter::bits;
+    use super::super::counter::mask_of;
     use super::*;
 
     /// Returns the indices of a path's counters as decimal digits, the freed counter first.
@@ -136,9 +136,8 @@ mod tests {
     /// Returns whether each event, a mask of counters, can have a counter of its own among `counters`.
     fn all_fit(events: &[u64], counters: u64) -> bool {
         match events {
-            [first, rest @ ..] => {
-                each(first & counters).any(|counter| all_fit(rest, counters & !counter.bit()))
-            }
+            [first, rest @ ..] => each_counter(first & counters)
+                .any(|counter| all_fit(rest, counters & !counter.bit())),
             [] => true,
         }
     }
@@ -169,7 +168,8 @@ mod tests {
                 }
             }
             let is_possible = all_fit(&all_events[..count], u64::MAX);
-            let free = bits(each((1 << COUNTERS) - 1).filter(|id| events[id.index()] == 0));
+            let free =
+                mask_of(each_counter((1 << COUNTERS) - 1).filter(|id| events[id.index()] == 0));
             let counter = highest(new & free).or_else(|| {
                 let moves = find_moves(new, free, |counter| events[counter.index()])?;
                 move_count += 1;

@@ -2,7 +2,7 @@
 //! The config of a trace: the rules for `struct perfmon_config`, and the assignment of counters to events.
 
 use super::branch_records::BranchRecords;
-use super::counter::{each, CounterId};
+use super::counter::{each_counter, CounterId};
 use super::cpuid::Capabilities;
 use super::evtsel::EventSelect;
 use super::trace_events::{Encoding, EventId};
@@ -237,7 +237,9 @@ impl Config {
         for (event, to) in self.events().zip(&mut assigned_counters) {
             let counter = match event.counters {
                 CounterChoice::Only(counter) => counter,
-                CounterChoice::AnyGeneral => each(available_counters & GENERAL_COUNTERS).next()?,
+                CounterChoice::AnyGeneral => {
+                    each_counter(available_counters & GENERAL_COUNTERS).next()?
+                }
                 CounterChoice::Value(_) => continue,
             };
             if available_counters & counter.bit() == 0 {

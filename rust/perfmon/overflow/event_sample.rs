@@ -4,7 +4,7 @@
 use crate::{
     cpu::{timestamp, tsc_khz, Regs, ThisCpu},
     logic::{
-        counter::{each, CounterId},
+        counter::{each_counter, CounterId},
         event_attr::PERF_SAMPLE_READ,
         pmu::Pmu,
         sampling::{missed_interval, period_for, Trigger},
@@ -170,7 +170,7 @@ pub(super) fn suspend(here: ThisCpu<'_>) {
 /// Writes THROTTLE records for all sampled counters if `suspended`, otherwise UNTHROTTLE records.
 fn record_throttling(here: ThisCpu<'_>, suspended: bool) {
     let percpu = here.percpu();
-    for counter in each(percpu.samplers.counters.get()) {
+    for counter in each_counter(percpu.samplers.counters.get()) {
         let is_new = percpu.samplers.note_throttling(counter, suspended);
         if let Some(sampler) = percpu.sampler(counter).filter(|_| is_new) {
             let task = percpu.task_of_sample(counter, sampler);
@@ -203,7 +203,7 @@ pub(super) fn end_suspension(here: ThisCpu<'_>, pmu: &Pmu) {
             })
         });
     });
-    for counter in each(samplers.counters.get() & !percpu.pebs.armed_counters.get()) {
+    for counter in each_counter(samplers.counters.get() & !percpu.pebs.armed_counters.get()) {
         resume_counter(here, pmu, counter);
     }
 }
@@ -217,7 +217,7 @@ pub(super) fn follow_frequencies(here: ThisCpu<'_>, pmu: &Pmu) {
         return;
     }
     let mut precise = 0;
-    for counter in each(samplers.counters.get()) {
+    for counter in each_counter(samplers.counters.get()) {
         let Some(sampler) = percpu.sampler(counter) else {
             continue;
         };

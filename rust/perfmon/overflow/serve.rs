@@ -8,7 +8,7 @@
 use super::{event_sample, pebs, suspend::suspend, trace_sample::TraceSample};
 use crate::{
     cpu::{msr, timestamp, Regs, ThisCpu},
-    logic::{counter::each, pmu::Pmu, regs::GlobalMsrs, throttle::overflows_soon},
+    logic::{counter::each_counter, pmu::Pmu, regs::GlobalMsrs, throttle::overflows_soon},
     percpu::{SLOW_BRANCHES, SLOW_KERNEL, SLOW_PEBS},
     pmu::{lbr, Lvtpc},
     sys::time::jiffies,
@@ -86,7 +86,7 @@ fn handle_overflows(
     let mut trace = TraceSample::new(&percpu.trace, regs, now);
     let mut served_count: u32 = 0;
     let mut overflow_is_imminent = false;
-    for counter in each(overflowed_counters) {
+    for counter in each_counter(overflowed_counters) {
         let value = percpu.value(counter);
         let msrs = pmu.msrs(counter);
         let control = msr::read(here, msrs.control);

@@ -7,7 +7,7 @@ use super::event_sample;
 use crate::{
     abi,
     cpu::ThisCpu,
-    logic::{counter::each, pmu::Pmu},
+    logic::{counter::each_counter, pmu::Pmu},
 };
 
 /// Suspends the samples of events and of a trace on this CPU until the next tick of the timer.
@@ -53,7 +53,7 @@ fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
     }
     // The counters are stopped, because the handler still extends counters that overflow, and would change totals while
     // their counts are written.
-    for counter in each(sampled_counters) {
+    for counter in each_counter(sampled_counters) {
         pmu.stop_unchecked(here, counter);
     }
     // SAFETY: `write_counts` requires a trace that is recorded, which it is if a counter is sampled for it; room,
@@ -61,7 +61,7 @@ fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
     unsafe { percpu.write_counts(sampled_counters, |writer| writer) };
     trace.unblock_handler();
     // A counter that counts in kernel mode may fill the buffer before the others are started.
-    for counter in each(sampled_counters).take_while(|_| trace.full.get() == 0) {
+    for counter in each_counter(sampled_counters).take_while(|_| trace.full.get() == 0) {
         let value = percpu.value(counter);
         let events = percpu.sampled_counter(counter).events_to_load_for_period();
         value.load(here, pmu.msrs(counter).write, events, value.total());

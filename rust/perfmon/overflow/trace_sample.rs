@@ -10,7 +10,7 @@ use crate::{
     abi,
     cpu::{cr3, Regs, ThisCpu},
     logic::{
-        counter::{each, CounterId},
+        counter::{each_counter, CounterId},
         pmu::Pmu,
     },
     percpu::{CpuTrace, DueSample, SampledCounter, RECORD_REFUSED, RECORD_WRITTEN},
@@ -137,7 +137,7 @@ fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, marks: u64) {
     // begins at `sample_limit` at most, which leaves room for all its records; and no other writer: only this CPU's
     // handler writes while samples are not suspended.
     let mut writer = unsafe { trace.writer(trace.next_record.get()) };
-    for counter in each(marks) {
+    for counter in each_counter(marks) {
         let sampled = percpu.sampled_counter(counter);
         let total = percpu.value(counter).total();
         let unrecorded = total.wrapping_sub(sampled.recorded_total.get());
@@ -146,7 +146,7 @@ fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, marks: u64) {
         }
     }
     if marks & trace.timebase.get() != 0 {
-        for counter in each(trace.follower_counters.get()) {
+        for counter in each_counter(trace.follower_counters.get()) {
             pmu.update(here, counter);
             let total = percpu.value(counter).total();
             writer.put(percpu.sampled_counter(counter).count_record(total));
@@ -156,7 +156,7 @@ fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, marks: u64) {
             writer = values::write_records(here, writer, values);
         }
     }
-    if let Some(counter) = each(marks & trace.branch_counters.get()).next() {
+    if let Some(counter) = each_counter(marks & trace.branch_counters.get()).next() {
         let header = percpu
             .sampled_counter(counter)
             .header(abi::PERFMON_RECORD_LAST_BRANCH);

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     cpu::{timer, timestamp, ThisCpu},
-    logic::{counter::each, pmu::Pmu},
+    logic::{counter::each_counter, pmu::Pmu},
     percpu::TIMER_SLOW,
     pmu::values,
     sys::wait::wake_cycles,
@@ -62,7 +62,7 @@ fn find_lost_pmis(here: ThisCpu<'_>, pmu: &Pmu, active: u64) {
     let percpu = here.percpu();
     let watch = &percpu.watch;
     let (mut overflowed_counters, mut lost_counters) = (0, 0);
-    for counter in each(active) {
+    for counter in each_counter(active) {
         pmu.update(here, counter);
         let value = percpu.value(counter);
         if value.has_overflowed(here, pmu.msrs(counter).read) {
@@ -79,7 +79,7 @@ fn find_lost_pmis(here: ThisCpu<'_>, pmu: &Pmu, active: u64) {
         restart_after_lost_pmi(here, pmu);
     }
     // Counters without samples only have to be restarted: their totals are up to date.
-    for counter in each(lost_counters & !sampled_counters & percpu.active_mask.get()) {
+    for counter in each_counter(lost_counters & !sampled_counters & percpu.active_mask.get()) {
         pmu.stop_unchecked(here, counter);
         pmu.start(here, counter);
     }

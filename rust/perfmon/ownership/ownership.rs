@@ -15,7 +15,7 @@ use crate::{
     cpu::ThisCpu,
     logic::{
         core_kinds::MAX_CORE_KINDS,
-        counter::{bits, each, CounterId, MAX_COUNTERS},
+        counter::{each_counter, mask_of, CounterId, MAX_COUNTERS},
         event_limits::needs_merged_counters,
         evtsel::EventSelect,
         extra_registers::{ExtraRegister, RegisterUsers},
@@ -154,7 +154,7 @@ impl Ownership {
 
     /// Returns all counters that a session has set up to count.
     pub(crate) fn counting_setups(&self) -> impl Iterator<Item = (CounterId, &CountingSetup)> {
-        each(u64::MAX).filter_map(|id| Some((id, self.counting_setup(id)?)))
+        each_counter(u64::MAX).filter_map(|id| Some((id, self.counting_setup(id)?)))
     }
 
     /// Returns whether the trace or events own the counter.
@@ -167,8 +167,8 @@ impl Ownership {
 
     /// Returns the counters without an owner, as a mask, including those that only some kinds of cores have.
     pub(crate) fn free_counters(&self) -> u64 {
-        let counters = each(pmu::common().all_counters());
-        bits(counters.filter(|id| self.owners[id.index()].is_none()))
+        let counters = each_counter(pmu::common().all_counters());
+        mask_of(counters.filter(|id| self.owners[id.index()].is_none()))
     }
 
     /// Returns the counters without an owner that all CPUs have, as a mask.
@@ -190,7 +190,7 @@ impl Ownership {
 
     /// Makes the trace the owner of counters.
     pub(crate) fn give_to_trace(&mut self, counters: u64) {
-        for id in each(counters) {
+        for id in each_counter(counters) {
             self.claimants[id.index()] = Some(Claimant::current());
             self.owners[id.index()] = Some(Owner::Trace);
         }
@@ -199,7 +199,7 @@ impl Ownership {
     /// Takes counters from their owner, after the caller has restored their registers on all CPUs. If no counter has an
     /// owner any more, gives all counters to Linux perf.
     pub(crate) fn release_counters(&mut self, counters: u64) {
-        for id in each(counters) {
+        for id in each_counter(counters) {
             self.owners[id.index()] = None;
             self.claimants[id.index()] = None;
         }

@@ -6,7 +6,7 @@ use crate::{
     logic::{
         admission::{AvailableCounters, OwnCounters},
         core_kinds::Encodings,
-        counter::{bits, each, CounterId},
+        counter::{each_counter, mask_of, CounterId},
         event_config::EventConfig,
         sharing::{CounterUsers, CpuSampling, Demand, TargetKind},
     },
@@ -69,12 +69,15 @@ impl Ownership {
 
     /// Returns the counters that events own, each with the event select to program at first on each kind of core.
     pub(crate) fn event_counters(&self) -> impl Iterator<Item = (CounterId, Encodings)> + '_ {
-        each(u64::MAX).filter_map(|id| Some((id, self.event_users(id)?.encodings())))
+        each_counter(u64::MAX).filter_map(|id| Some((id, self.event_users(id)?.encodings())))
     }
 
     /// Returns the counters that events own and for which `f` is true, as a mask.
     fn counters_where(&self, f: impl Fn(CounterId, &CounterUsers) -> bool) -> u64 {
-        bits(each(u64::MAX).filter(|&id| self.event_users(id).is_some_and(|users| f(id, users))))
+        mask_of(
+            each_counter(u64::MAX)
+                .filter(|&id| self.event_users(id).is_some_and(|users| f(id, users))),
+        )
     }
 
     /// Returns the counters that events of tasks own, as a mask.
@@ -190,7 +193,7 @@ impl Ownership {
         config: &EventConfig,
     ) -> Result {
         let mut shared_counters = 0;
-        for id in each(counters) {
+        for id in each_counter(counters) {
             if let Err(error) = self.share_counter(place, id, config.demand_on(id)) {
                 self.unshare_counters(place, shared_counters, config);
                 return Err(error);
@@ -213,7 +216,7 @@ impl Ownership {
         counters: u64,
         config: &EventConfig,
     ) {
-        for id in each(counters) {
+        for id in each_counter(counters) {
             self.unshare_counter(place, id, config.demand_on(id));
         }
     }

@@ -5,7 +5,7 @@ use super::percpu::{PerCpu, SLOW_PEBS};
 use crate::{
     cpu::{timestamp, tsc_khz, ThisCpu},
     logic::{
-        counter::{each, CounterId},
+        counter::{each_counter, CounterId},
         pebs::{
             AccessBranchRecord, AccessRecord, AccessRegisterRecord, BasicRecord, BranchRecord,
             DsWord, FullRecord, LongRecord, MergedRecord, PebsFormat, PebsRecord, RecordGroups,
@@ -121,7 +121,7 @@ impl PerCpu {
             return self.mark_lost(armed_counters);
         }
         let is_only_counter = armed_counters & armed_counters.wrapping_sub(1) == 0;
-        for counter in each(armed_counters) {
+        for counter in each_counter(armed_counters) {
             let bit = counter.bit();
             let has_counter = |record: &&R| is_only_counter || record.counters() & bit != 0;
             let count = if is_only_counter {
@@ -147,7 +147,7 @@ impl PerCpu {
         let single_counters = armed_counters & self.pebs.counters_with_interrupt_per_record.get();
         if single_counters != 0 {
             for record in records {
-                for counter in each(single_counters) {
+                for counter in each_counter(single_counters) {
                     if is_only_counter || record.counters() & counter.bit() != 0 {
                         write_single(counter, SingleRecord::new(record, has_branches));
                     }

@@ -2,7 +2,7 @@
 //! Writing the counts of a trace's counters into its buffer.
 
 use super::{buffer::Writer, percpu::PerCpu, trace::CpuTrace};
-use crate::{cpu::timestamp, logic::counter::each};
+use crate::{cpu::timestamp, logic::counter::each_counter};
 
 impl PerCpu {
     /// Writes a TIME record, and for each of `counters` a COUNT record with the events since the counter's last record.
@@ -22,7 +22,7 @@ impl PerCpu {
         // promises all three.
         let mut writer = unsafe { trace.writer(trace.sample_start.get()) };
         writer.put(CpuTrace::time_record(timestamp()));
-        for counter in each(counters) {
+        for counter in each_counter(counters) {
             writer.put(
                 self.sampled_counter(counter)
                     .count_record(self.value(counter).total()),

@@ -5,7 +5,7 @@ use super::{extra, values, Lvtpc};
 use crate::{
     cpu::{msr, timer, ThisCpu},
     logic::{
-        counter::{each, general_count, has_fixed},
+        counter::{each_counter, general_count, has_fixed},
         evtsel::EventSelect,
         msr::Msr,
         plan::has_running_fixed,
@@ -59,12 +59,12 @@ impl Pmu {
     pub(crate) fn restore(&self, here: ThisCpu<'_>, counters: u64) {
         let percpu = here.percpu();
         let counters = counters & self.counters_on(here);
-        for counter in each(counters & percpu.active_mask.get()) {
+        for counter in each_counter(counters & percpu.active_mask.get()) {
             self.stop(here, counter);
         }
         percpu.setup_mask.remove(counters);
         percpu.extra.counters.remove(counters);
-        for counter in each(counters) {
+        for counter in each_counter(counters) {
             self.rmw_shared(here, || {
                 msr::execute(here, &self.registers.restore(counter, &percpu.saved));
             });

@@ -5,7 +5,7 @@ use super::{repair, skid::SKID_TICKS};
 use crate::{
     cpu::{msr, timer, timestamp, ThisCpu},
     logic::{
-        counter::{bits, each, CounterId},
+        counter::{each_counter, mask_of, CounterId},
         plan::Step,
         pmu::Pmu,
     },
@@ -73,7 +73,7 @@ impl Pmu {
     #[inline(never)]
     fn stop_again(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
-        for counter in each(percpu.trace.counters.get() & !percpu.active_mask.get()) {
+        for counter in each_counter(percpu.trace.counters.get() & !percpu.active_mask.get()) {
             self.stop_unchecked(here, counter);
         }
     }
@@ -86,7 +86,7 @@ impl Pmu {
         if percpu.trace.full.get() == 0 {
             return;
         }
-        for counter in each(percpu.trace.counters.get() & percpu.active_mask.get()) {
+        for counter in each_counter(percpu.trace.counters.get() & percpu.active_mask.get()) {
             self.stop_unchecked(here, counter);
         }
     }
@@ -202,7 +202,7 @@ impl Pmu {
     #[inline(never)]
     pub(crate) fn overflowed_counters(&self, here: ThisCpu<'_>, counters: u64) -> u64 {
         let percpu = here.percpu();
-        bits(each(counters).filter(|&counter| {
+        mask_of(each_counter(counters).filter(|&counter| {
             let msr = self.msrs(counter).read;
             percpu.value(counter).has_overflowed(here, msr)
         }))

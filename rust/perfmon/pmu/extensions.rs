@@ -10,7 +10,7 @@
 use crate::{
     cpu::{msr, ThisCpu},
     logic::{
-        counter::{each, CounterId},
+        counter::{each_counter, CounterId},
         msr::Msr,
         pmu::Pmu,
     },
@@ -53,7 +53,7 @@ impl Pmu {
     /// Calls `f` for each counter that has extensions on this CPU.
     fn each_extended_counter(&self, here: ThisCpu<'_>, f: impl Fn(CounterId)) {
         let extended = here.percpu().extended_counters.get() & self.counters_on(here);
-        each(extended).for_each(f);
+        each_counter(extended).for_each(f);
     }
 }
 

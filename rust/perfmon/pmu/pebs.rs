@@ -5,7 +5,7 @@ use super::{lbr, pebs_single::write_single, skid::SKID_TICKS};
 use crate::{
     cpu::{msr, Regs, ThisCpu},
     logic::{
-        counter::{each, CounterId},
+        counter::{each_counter, CounterId},
         cpuid::Capabilities,
         evtsel::EventSelect,
         msr::Msr,
@@ -154,7 +154,7 @@ impl Pmu {
         let Some(format) = self.capabilities.pebs else {
             return;
         };
-        for counter in each(pebs.armed_counters.get()) {
+        for counter in each_counter(pebs.armed_counters.get()) {
             let (value, msr) = (percpu.value(counter), self.msrs(counter).read);
             if value.has_overflowed(here, msr) {
                 continue;
@@ -313,7 +313,7 @@ impl Pmu {
     #[cold]
     fn reload_overdue(&self, here: ThisCpu<'_>, overdue_counters: u64) {
         let percpu = here.percpu();
-        for counter in each(overdue_counters) {
+        for counter in each_counter(overdue_counters) {
             let (value, sampled) = (percpu.value(counter), percpu.sampled_counter(counter));
             let total = value.update_in_nmi(here, self.msrs(counter).read);
             let period = sampled.period.get();
@@ -350,7 +350,7 @@ impl Pmu {
         if self.place_holder.is_none() {
             return PausedCounters(running);
         }
-        for counter in each(paused.0) {
+        for counter in each_counter(paused.0) {
             let start_step = self.precise_step(here, counter, true);
             // The code that is closing the counter's window may have stopped the counter already.
             let control = msr::read(here, start_step.msr);
@@ -366,7 +366,7 @@ impl Pmu {
 
     /// Undoes [`Self::stop_beside_perf`].
     fn start_beside_perf(&self, here: ThisCpu<'_>, PausedCounters(counters): PausedCounters) {
-        for counter in each(counters) {
+        for counter in each_counter(counters) {
             self.rmw_shared(here, || {
                 msr::execute_step(here, &self.precise_step(here, counter, true));
             });
@@ -412,7 +412,7 @@ impl Pmu {
             return;
         }
         let armed_counters = here.percpu().pebs.armed_counters.get();
-        for counter in each(armed_counters) {
+        for counter in each_counter(armed_counters) {
             self.stop_precise(here, counter);
             self.start(here, counter);
         }

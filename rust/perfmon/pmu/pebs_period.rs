@@ -6,7 +6,7 @@
 use crate::{
     cpu::{timer, timestamp, tsc_khz, ThisCpu},
     logic::{
-        counter::{each, CounterId},
+        counter::{each_counter, CounterId},
         pebs::PebsFormat,
         pmu::Pmu,
         precise::{closest_period, records_to_interrupt, records_to_interrupt_if_overdue},
@@ -25,16 +25,19 @@ impl Pmu {
         if percpu.pebs.counters_with_interrupt_per_record.get() != 0 {
             return percpu.pebs.set_thresholds(1, 1, format);
         }
-        let records = each(percpu.pebs.armed_counters.get()).try_fold(0_u64, |sum, counter| {
-            let sampler = percpu.sampler(counter)?;
-            match sampler.sampling.trigger {
-                Trigger::Frequency(_) => {
-                    let frequency = sampler.period_or_frequency();
-                    Some(sum.saturating_add(records_to_interrupt(frequency, timer::period_ns())))
+        let records =
+            each_counter(percpu.pebs.armed_counters.get()).try_fold(0_u64, |sum, counter| {
+                let sampler = percpu.sampler(counter)?;
+                match sampler.sampling.trigger {
+                    Trigger::Frequency(_) => {
+                        let frequency = sampler.period_or_frequency();
+                        Some(
+                            sum.saturating_add(records_to_interrupt(frequency, timer::period_ns())),
+                        )
+                    }
+                    Trigger::Never | Trigger::Period(_) => None,
                 }
-                Trigger::Never | Trigger::Period(_) => None,
-            }
-        });
+            });
         let kernel_counters = percpu.pebs.armed_counters.get() & percpu.slow_path.get();
         percpu.pebs.set_thresholds(
             records.unwrap_or(u64::MAX),
@@ -47,7 +50,7 @@ impl Pmu {
     /// counters must not count meanwhile.
     pub(super) fn apply_next_periods(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
-        for counter in each(percpu.pebs.armed_counters.get()) {
+        for counter in each_counter(percpu.pebs.armed_counters.get()) {
             let Some(next) = percpu.next_period(counter) else {
                 continue;
             };
@@ -63,7 +66,7 @@ impl Pmu {
     pub(crate) fn follow_frequencies(&self, here: ThisCpu<'_>, counters: u64) {
         let percpu = here.percpu();
         self.with_records_converted(here, || {
-            for counter in each(counters & percpu.pebs.armed_counters.get()) {
+            for counter in each_counter(counters & percpu.pebs.armed_counters.get()) {
                 let (Some(sampler), Some(time)) =
                     (percpu.sampler(counter), percpu.sample_time(counter))
                 else {

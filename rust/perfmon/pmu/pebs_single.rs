@@ -5,7 +5,7 @@ use super::{read_sample_parts, SAMPLE_PARTS};
 use crate::{
     cpu::{timestamp, tsc_khz, Regs, ThisCpu},
     logic::{
-        counter::{each, CounterId},
+        counter::{each_counter, CounterId},
         event_attr::PERF_SAMPLE_READ,
         pebs::SingleRecord,
         pmu::Pmu,
@@ -97,7 +97,7 @@ impl Pmu {
         if !interrupts_often || percpu.samplers.suspended.get() != 0 {
             return;
         }
-        for counter in each(percpu.pebs.armed_counters.get() & percpu.slow_path.get()) {
+        for counter in each_counter(percpu.pebs.armed_counters.get() & percpu.slow_path.get()) {
             let (value, msrs) = (percpu.value(counter), self.msrs(counter));
             let Some(sampler) = percpu.sampler(counter) else {
                 continue;

@@ -7,7 +7,7 @@
 use crate::{
     cpu::{msr, ThisCpu},
     logic::{
-        counter::{each, CounterId},
+        counter::{each_counter, CounterId},
         evtsel::EventSelect,
         pmu::Pmu,
     },
@@ -38,7 +38,7 @@ impl Pmu {
     #[inline(never)]
     pub(crate) fn hide_counters(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
-        for counter in each(percpu.task_counters.get() & percpu.active_mask.get()) {
+        for counter in each_counter(percpu.task_counters.get() & percpu.active_mask.get()) {
             // Sampled events of the CPU and of cgroups may use these counters, so their next samples stay due at the
             // same totals.
             self.reload(here, counter, |total| {

@@ -6,7 +6,7 @@ use crate::{
     cpu::{topology, CpuSet, ThisCpu, CR3_ADDRESS_SPACE_MASK},
     logic::{
         branches::Branches,
-        counter::{bits, each, CounterId},
+        counter::{each_counter, mask_of, CounterId},
         trace_config::{Config, ConfigEvent, EventRole},
         trace_record::HEADER_BYTES,
         values::{self, MiscEvent},
@@ -59,7 +59,7 @@ impl CpuTraceConfig<'_> {
     /// Returns the counters of the matching events, as a mask.
     fn counter_mask(&self, matches: impl Fn(&ConfigEvent) -> bool) -> u64 {
         let matching = self.events().filter(|(_, event)| matches(event));
-        bits(matching.map(|(counter, _)| counter))
+        mask_of(matching.map(|(counter, _)| counter))
     }
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn finish(here: ThisCpu<'_>, flags: u32) {
         return;
     }
     pmu.repair(here);
-    for counter in each(counters & percpu.active_mask.get()) {
+    for counter in each_counter(counters & percpu.active_mask.get()) {
         pmu.stop(here, counter);
     }
     // From here on no counter of the trace is active, so the overflow handler writes nothing to the buffer.

@@ -16,7 +16,7 @@ use crate::{
     abi,
     cpu::possible_cpus,
     logic::{
-        counter::bits,
+        counter::mask_of,
         evtsel::EventSelect,
         trace_config::{Config, ConfigEvent, CounterChoice},
         trace_events::EventId,
@@ -309,7 +309,7 @@ fn start_on_all_cpus(inner: &mut Inner, state: TraceState, ownership: &mut Owner
         .config
         .assign(ownership.free_common_counters())
         .ok_or(EBUSY)?;
-    let counter_mask = bits(counters.iter().flatten().copied());
+    let counter_mask = mask_of(counters.iter().flatten().copied());
     if counter_mask != 0 {
         if staged.config.last_branch().is_some() {
             ownership.begin_traced_branches()?;

@@ -210,7 +210,7 @@ fn check_accepted(request: &Request, config: &Config) {
     if let Some(counters) = config.assign(all_counters & request.free_counters) {
         let assigned_counters: Vec<CounterId> = counters.into_iter().flatten().collect();
         assert_eq!(assigned_counters.len(), config.events().count());
-        let bits = counter::bits(assigned_counters.iter().copied());
+        let bits = counter::mask_of(assigned_counters.iter().copied());
         assert_eq!(
             bits.count_ones() as usize,
             assigned_counters.len(),

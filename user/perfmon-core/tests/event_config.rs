@@ -4,7 +4,7 @@
 
 use perfmon_core::logic::admission::{choose_counter, AvailableCounters, OwnCounters};
 use perfmon_core::logic::core_kinds::CoreKinds;
-use perfmon_core::logic::counter::{each, CounterId};
+use perfmon_core::logic::counter::{each_counter, CounterId};
 use perfmon_core::logic::cpuid::{Architecture, Capabilities, Microarchitecture};
 use perfmon_core::logic::event_attr::{
     InvalidAttr, PerfEventAttr, PERF_COUNT_SW_DUMMY, PERF_TYPE_RAW, PERF_TYPE_SOFTWARE,
@@ -141,7 +141,7 @@ proptest! {
             prop_assert_eq!(config.general >> 32, 0);
             prop_assert_eq!(config.select.stopped() & !capabilities.select_bits, 0);
             prop_assert_eq!(config.select.is_user(), !attr.has(PerfEventAttr::EXCLUDE_USER));
-            for counter in each(config.counters()) {
+            for counter in each_counter(config.counters()) {
                 let select = config.select_on(counter);
                 prop_assert_eq!(select.check_counter(counter), Ok(()));
                 prop_assert_eq!(select.is_user(), config.select.is_user());

@@ -7,7 +7,7 @@
 //! next; then the first group goes to the end of the row, and the choice is made again. A group also waits if an event of
 //! the groups before it needs another value in an [extra register](super::extra_registers).
 
-use super::counter::{counter_bits, each, highest, CounterId, MAX_COUNTERS, MAX_GENERAL};
+use super::counter::{counter_bits, each_counter, highest, CounterId, MAX_COUNTERS, MAX_GENERAL};
 use super::extra_registers::{ExtraValue, RegisterValues};
 use super::sharing::Demand;
 
@@ -93,7 +93,7 @@ impl DemandSummary {
             select_bits: 0,
             fixed: 0,
         };
-        for counter in each(!CounterId::NONE.bit()) {
+        for counter in each_counter(!CounterId::NONE.bit()) {
             let CounterMembers { first, count } = assignment.members_of(counter);
             let member = assignment.members.get(usize::from(first));
             match member.filter(|_| count != 0) {
@@ -114,7 +114,7 @@ impl DemandSummary {
             return false;
         };
         let counters = member.counters();
-        let first_general = || each(counters & GENERAL).next();
+        let first_general = || each_counter(counters & GENERAL).next();
         counters == 0
             || counters & self.fixed != 0
             || first_general().is_some_and(|counter| {
@@ -291,7 +291,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         }
         // Members that share a counter have moved together, and members that do not take turns have not moved.
         let mut counters_before = [CounterId::NONE; MAX_COUNTERS];
-        for counter in each(!free) {
+        for counter in each_counter(!free) {
             let CounterMembers { first, count } = self.members_of(counter);
             let member = self.members.get(usize::from(first));
             if let Some(member) = member.filter(|it| count != 0 && it.takes_turns()) {
@@ -339,7 +339,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         let can_share = |counter: &CounterId| self.can_share(index, *counter);
         let free = counters & self.free;
         // Prefers the counter that the member had last, for which no register has to be written.
-        let counter = each(counters & !self.free)
+        let counter = each_counter(counters & !self.free)
             .find(can_share)
             .or_else(|| highest(free & last.bit()))
             .or_else(|| highest(free));
@@ -423,9 +423,9 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         let mut frontier = reached_counters;
         while frontier != 0 {
             let mut next = 0;
-            for counter in each(frontier) {
+            for counter in each_counter(frontier) {
                 let new_counters = self.common_counters(counter) & !reached_counters;
-                for to in each(new_counters) {
+                for to in each_counter(new_counters) {
                     moves_from[to.index()] = counter;
                 }
                 if let Some(free) = highest(new_counters & self.free) {

@@ -85,7 +85,7 @@ mod suite {
         }
         let index = event_mask.trailing_zeros() as usize;
         let other_events = event_mask & (event_mask - 1);
-        each(events[index].counters & !taken_counters)
+        each_counter(events[index].counters & !taken_counters)
             .any(|counter| can_have(events, other_events, taken_counters | counter.bit()))
     }
 
@@ -99,7 +99,7 @@ mod suite {
         let Event {
             counters, select, ..
         } = events[index];
-        each(counters).any(|counter| {
+        each_counter(counters).any(|counter| {
             let mut selects = selects;
             let counter_select = &mut selects[counter.index()];
             *counter_select.get_or_insert(select) == select

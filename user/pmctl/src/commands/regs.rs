@@ -6,7 +6,7 @@ use std::io::Write;
 use anyhow::{Result, bail};
 use perfmon::pmu::Vendor;
 use perfmon::{Pmu, spec};
-use perfmon_core::logic::counter::{CounterId, each};
+use perfmon_core::logic::counter::{CounterId, each_counter};
 use perfmon_core::logic::event_limits::extra_registers_of;
 use perfmon_core::logic::regs::Registers;
 
@@ -144,7 +144,7 @@ fn write_cpu(
 
 /// Returns the names of the counters that the global control register enables.
 fn enabled_counters(control: u64) -> String {
-    let names = each(control).map(|counter| {
+    let names = each_counter(control).map(|counter| {
         let index = counter.index();
         if counter.bit() & GENERAL_ENABLE_BITS != 0 {
             format!("PMC{index}")
