@@ -54,7 +54,8 @@ fn check_registers(here: ThisCpu<'_>, capabilities: Capabilities) -> Result<Capa
     let counter = Registers::new(&capabilities).counter_msr(0);
     msr::read_safe(here, counter).map_err(|_| NoPmu::Registers)?;
     // If Linux perf has reserved the counters, they exist.
-    let Ok(_reservation) = Reservation::new(Registers::new(&capabilities), capabilities.general)
+    let Ok(_reservation) =
+        Reservation::new(Registers::new(&capabilities), capabilities.general_count)
     else {
         return Ok(capabilities);
     };

@@ -128,7 +128,7 @@ mod tests {
 
     const CPU: Capabilities = Capabilities {
         microarchitecture: Microarchitecture::Skylake,
-        general: 8,
+        general_count: 8,
         fixed: 0b111,
         arch_events: 0x7f,
         ..Capabilities::NONE

@@ -51,10 +51,10 @@ impl CoreKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct KindCapabilities {
     microarchitecture: Microarchitecture,
-    /// The [`Capabilities::general`] of the CPU of this kind with the fewest counters.
-    general: u8,
-    /// The [`Capabilities::all_general`] of the CPU of this kind with the fewest counters.
-    all_general: u8,
+    /// The [`Capabilities::general_count`] of the CPU of this kind with the fewest counters.
+    general_count: u8,
+    /// The [`Capabilities::all_general_count`] of the CPU of this kind with the fewest counters.
+    all_general_count: u8,
     /// The [`Capabilities::fixed`] that all CPUs of this kind have.
     fixed: u16,
     /// The [`Capabilities::arch_events`] that all CPUs of this kind have.
@@ -69,8 +69,8 @@ impl KindCapabilities {
     const fn new(capabilities: &Capabilities) -> Self {
         Self {
             microarchitecture: capabilities.microarchitecture,
-            general: capabilities.general,
-            all_general: capabilities.all_general,
+            general_count: capabilities.general_count,
+            all_general_count: capabilities.all_general_count,
             fixed: capabilities.fixed,
             arch_events: capabilities.arch_events,
             select_bits: capabilities.select_bits,
@@ -80,8 +80,8 @@ impl KindCapabilities {
 
     /// Keeps only those events and counters that the CPUs of `other`, which are of the same kind, have as well.
     fn intersect(&mut self, other: &Self) {
-        self.general = self.general.min(other.general);
-        self.all_general = self.all_general.min(other.all_general);
+        self.general_count = self.general_count.min(other.general_count);
+        self.all_general_count = self.all_general_count.min(other.all_general_count);
         self.fixed &= other.fixed;
         self.arch_events &= other.arch_events;
         self.select_bits &= other.select_bits;
@@ -90,8 +90,8 @@ impl KindCapabilities {
     /// Returns whether a CPU is of this kind, and has all its events and counters.
     fn includes(&self, cpu: &Capabilities) -> bool {
         self.microarchitecture == cpu.microarchitecture
-            && self.general <= cpu.general
-            && self.all_general <= cpu.all_general
+            && self.general_count <= cpu.general_count
+            && self.all_general_count <= cpu.all_general_count
             && self.fixed & !cpu.fixed == 0
             && self.arch_events & !cpu.arch_events == 0
             && self.select_bits & !cpu.select_bits == 0
@@ -141,7 +141,7 @@ impl CoreKinds {
     #[must_use]
     pub const fn counters(&self, kind: CoreKind) -> u64 {
         match &self.0[kind.number()] {
-            Some(capabilities) => counter_bits(capabilities.general, capabilities.fixed),
+            Some(capabilities) => counter_bits(capabilities.general_count, capabilities.fixed),
             None => 0,
         }
     }
@@ -155,9 +155,9 @@ impl CoreKinds {
 
     /// Returns the number of general counters of the CPUs of a kind, with those that the module does not use.
     #[must_use]
-    pub const fn all_general(&self, kind: CoreKind) -> u8 {
+    pub const fn all_general_count(&self, kind: CoreKind) -> u8 {
         match &self.0[kind.number()] {
-            Some(capabilities) => capabilities.all_general,
+            Some(capabilities) => capabilities.all_general_count,
             None => 0,
         }
     }
@@ -166,7 +166,7 @@ impl CoreKinds {
     /// uses the counters from 0 up, so it does not use the counters above either.
     pub fn leave_place_holder(&mut self, counter: u8) {
         for capabilities in self.0.iter_mut().flatten() {
-            capabilities.general = capabilities.general.min(counter);
+            capabilities.general_count = capabilities.general_count.min(counter);
         }
     }
 
@@ -214,8 +214,8 @@ impl CoreKinds {
         match &self.0[kind.number()] {
             Some(capabilities) => Capabilities {
                 microarchitecture: capabilities.microarchitecture,
-                general: capabilities.general,
-                all_general: capabilities.all_general,
+                general_count: capabilities.general_count,
+                all_general_count: capabilities.all_general_count,
                 fixed: capabilities.fixed,
                 arch_events: capabilities.arch_events,
                 select_bits: capabilities.select_bits,
@@ -316,16 +316,16 @@ mod tests {
 
     const BIG: Capabilities = Capabilities {
         microarchitecture: M::LionCove,
-        general: 8,
-        all_general: 10,
+        general_count: 8,
+        all_general_count: 10,
         fixed: 0b1111,
         arch_events: 0xff,
         ..Capabilities::NONE
     };
     const SMALL: Capabilities = Capabilities {
         microarchitecture: M::Skymont,
-        general: 6,
-        all_general: 6,
+        general_count: 6,
+        all_general_count: 6,
         fixed: 0b111_0111,
         arch_events: 0x7f,
         select_bits: EventSelect::COMMON_BITS | EventSelect::UNIT_MASK_2,
@@ -383,12 +383,15 @@ mod tests {
         assert_eq!(kinds.kind_of(&lacks_an_event), Some(CoreKind::FIRST));
         assert_eq!(kinds.kind_of(&BIG), Some(CoreKind::FIRST));
         let common = Capabilities {
-            general: 6,
+            general_count: 6,
             ..Capabilities::NONE
         };
         let capabilities = kinds.capabilities(CoreKind::FIRST, &common);
         assert_eq!(capabilities.microarchitecture, M::LionCove);
-        assert_eq!((capabilities.general, capabilities.arch_events), (8, 0x3f));
+        assert_eq!(
+            (capabilities.general_count, capabilities.arch_events),
+            (8, 0x3f)
+        );
     }
 
     /// Returns the counters of the three kinds.
@@ -402,12 +405,12 @@ mod tests {
         let all = [0xf_0000_00ff, 0x77_0000_003f, 0x77_0000_003f];
         assert_eq!(counters(&kinds), all.map(Some));
         assert_eq!(kinds.counters_of_any(), 0x7f_0000_00ff);
-        let number_of_all = |kinds: &CoreKinds| kinds.all_general(CoreKind::FIRST);
+        let number_of_all = |kinds: &CoreKinds| kinds.all_general_count(CoreKind::FIRST);
         assert_eq!(number_of_all(&kinds), 10);
         // Another big core has fewer.
         let lacks_counters = Capabilities {
-            general: 7,
-            all_general: 8,
+            general_count: 7,
+            all_general_count: 8,
             fixed: 0b111,
             ..BIG
         };
@@ -417,9 +420,12 @@ mod tests {
         assert_eq!(kinds.counters(CoreKind::FIRST), 0x7_0000_007f);
         assert_eq!(number_of_all(&kinds), 8);
         for lacks_one in [
-            Capabilities { general: 6, ..BIG },
             Capabilities {
-                all_general: 7,
+                general_count: 6,
+                ..BIG
+            },
+            Capabilities {
+                all_general_count: 7,
                 ..BIG
             },
             Capabilities {
@@ -440,7 +446,7 @@ mod tests {
         kinds.leave_place_holder(5);
         let left = [0xf_0000_001f, 0x77_0000_001f, 0x77_0000_001f];
         assert_eq!(counters(&kinds), left.map(Some));
-        assert_eq!(kinds.all_general(CoreKind::FIRST), 10);
+        assert_eq!(kinds.all_general_count(CoreKind::FIRST), 10);
         // A counter that the module does not use anyway.
         let mut kinds = hybrid();
         kinds.leave_place_holder(9);

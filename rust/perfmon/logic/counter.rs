@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     const CPU: Capabilities = Capabilities {
-        general: 8,
+        general_count: 8,
         fixed: 0b1_0111,
         ..Capabilities::NONE
     };

@@ -43,7 +43,7 @@ impl EventCounters {
         };
         let this = Self {
             fixed,
-            general: allowed_counters & ((1 << capabilities.general) - 1),
+            general: allowed_counters & ((1 << capabilities.general_count) - 1),
         };
         if this.bits() == 0 {
             return Err(InvalidAttr::NoEvent);
@@ -142,14 +142,14 @@ mod tests {
     use Microarchitecture as M;
 
     const INTEL: Capabilities = Capabilities {
-        general: 8,
+        general_count: 8,
         fixed: 0b1111,
         arch_events: 0xff,
         ..Capabilities::NONE
     };
     const AMD: Capabilities = Capabilities {
         architecture: Architecture::AmdCore,
-        general: 6,
+        general_count: 6,
         ..Capabilities::NONE
     };
 
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(counters_of(&AMD, M::Zen1, 0x0ff03), Err(Unsupported));
         assert_eq!(counters_of(&AMD, M::Bulldozer, 0x07e0), Err(NoEvent));
         let few_counters = Capabilities {
-            general: 2,
+            general_count: 2,
             ..INTEL
         };
         assert_eq!(counters_of(&few_counters, M::Haswell, 0x0148), Err(NoEvent));

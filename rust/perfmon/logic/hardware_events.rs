@@ -98,14 +98,14 @@ mod tests {
     use Microarchitecture as M;
 
     const INTEL: Capabilities = Capabilities {
-        general: 8,
+        general_count: 8,
         fixed: 0b111,
         arch_events: 0x7f,
         ..Capabilities::NONE
     };
     const AMD: Capabilities = Capabilities {
         architecture: Architecture::AmdCore,
-        general: 6,
+        general_count: 6,
         arch_events: 0x7b,
         ..Capabilities::NONE
     };

@@ -138,14 +138,14 @@ mod tests {
 
     static INTEL: Pmu = Pmu::new(Capabilities {
         version: 4,
-        general: 8,
+        general_count: 8,
         fixed: 0b111,
         full_width_writes: true,
         ..Capabilities::NONE
     });
     static AMD: Pmu = Pmu::new(Capabilities {
         architecture: Architecture::AmdV2,
-        general: 6,
+        general_count: 6,
         ..Capabilities::NONE
     });
 

@@ -174,7 +174,7 @@ mod tests {
 
     const V4: Capabilities = Capabilities {
         version: 4,
-        general: 8,
+        general_count: 8,
         fixed: 0b111,
         full_width_writes: true,
         ..Capabilities::NONE
@@ -232,7 +232,7 @@ mod tests {
     fn amd(architecture: Architecture) -> Registers {
         Registers::new(&Capabilities {
             architecture,
-            general: 6,
+            general_count: 6,
             ..Capabilities::NONE
         })
     }

@@ -185,7 +185,7 @@ impl Config {
             .events()
             .filter(|e| e.counters == CounterChoice::AnyGeneral)
             .count();
-        if general > usize::from(cpus.general) {
+        if general > usize::from(cpus.general_count) {
             return Err(InvalidConfig::TooMany);
         }
         let mut branches = self.events().filter(|e| e.last_branch);
@@ -341,7 +341,7 @@ mod tests {
     };
 
     const CPU: Capabilities = Capabilities {
-        general: 2,
+        general_count: 2,
         general_width: 24,
         fixed: 0b111,
         fixed_width: 48,

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     const INTEL: Capabilities = Capabilities {
-        general: 8,
+        general_count: 8,
         fixed: 0b1011,
         arch_events: 0b0111_1111,
         ..Capabilities::NONE

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     const CPU: Capabilities = Capabilities {
-        general: 4,
+        general_count: 4,
         general_width: 48,
         arch_events: 0x7f,
         full_width_writes: true,

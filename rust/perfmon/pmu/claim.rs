@@ -44,8 +44,8 @@ impl Pmu {
     /// Returns the control register of a general counter that counts on this CPU, or else the control register of all
     /// fixed-function counters if one of them counts; `None` if no counter counts.
     pub(crate) fn control_msr_in_use(&self, here: ThisCpu<'_>) -> Option<Msr> {
-        let all_general = self.kinds.all_general(here.percpu().core_kind());
-        let selects = (0..all_general).map(|n| self.registers.perf_select_msr(n));
+        let all_general_count = self.kinds.all_general_count(here.percpu().core_kind());
+        let selects = (0..all_general_count).map(|n| self.registers.perf_select_msr(n));
         let is_counting = |select: &Msr| EventSelect::is_counting(msr::read(here, *select));
         let has_fixed = has_fixed(self.counters_on(here));
         let fixed_control = has_fixed.then_some(self.registers.fixed_control);

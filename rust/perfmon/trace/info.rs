@@ -9,7 +9,7 @@ use kernel::{cpu::nr_cpu_ids, prelude::*};
 pub(crate) fn get_properties(_trace: &Trace) -> Result<abi::perfmon_properties> {
     let capabilities = &pmu::common().capabilities;
     let (general_count, fixed_count) = (
-        u16::from(capabilities.general),
+        u16::from(capabilities.general_count),
         capabilities.fixed.count_ones() as u16,
     );
     let value_count = capabilities.values.count_ones() as u16;

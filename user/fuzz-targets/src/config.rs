@@ -31,7 +31,7 @@ impl Request {
         let targets = cpus.iter_mut().chain(raw.as_mut_bytes());
         targets.zip(bytes).for_each(|(to, from)| *to = *from);
         let [
-            general,
+            general_count,
             general_width,
             fixed_width,
             switches,
@@ -46,7 +46,7 @@ impl Request {
         Self {
             raw,
             cpus: Capabilities {
-                general: general % 33,
+                general_count: general_count % 33,
                 general_width: general_width % 65,
                 fixed_width: fixed_width % 65,
                 full_width_writes: switches & 1 != 0,
@@ -96,7 +96,7 @@ impl Request {
                 (0..end).any(|n| self.raw.events[..n].contains(&self.raw.events[n]))
             }
             InvalidConfig::TooMany => {
-                used_rows().filter(|row| !is_fixed(row.0)).count() > self.cpus.general.into()
+                used_rows().filter(|row| !is_fixed(row.0)).count() > self.cpus.general_count.into()
             }
             InvalidConfig::Rate => (0..).zip(used_rows()).any(|(n, row)| {
                 let width = if is_fixed(row.0) {

@@ -61,9 +61,9 @@ fn intel() -> impl Strategy<Value = (Capabilities, Microarchitecture)> {
         any::<u8>(),
         proptest::sample::select(&INTEL),
     )
-        .prop_map(|(general, fixed, events, cpus)| {
+        .prop_map(|(general_count, fixed, events, cpus)| {
             let capabilities = Capabilities {
-                general,
+                general_count,
                 fixed,
                 arch_events: events.into(),
                 ..Capabilities::NONE
@@ -73,10 +73,10 @@ fn intel() -> impl Strategy<Value = (Capabilities, Microarchitecture)> {
 }
 
 fn amd() -> impl Strategy<Value = (Capabilities, Microarchitecture)> {
-    (4..=15u8, proptest::sample::select(&AMD)).prop_map(|(general, cpus)| {
+    (4..=15u8, proptest::sample::select(&AMD)).prop_map(|(general_count, cpus)| {
         let capabilities = Capabilities {
             architecture: Architecture::AmdCore,
-            general,
+            general_count,
             arch_events: 0x7b,
             select_bits: EventSelect::COMMON_BITS | EventSelect::EVENT_HIGH,
             ..Capabilities::NONE

@@ -193,7 +193,7 @@ impl Pmu {
     /// Limits the number of general counters.
     fn with_general_counters(mut self, number: u8) -> Self {
         if let Ok(capabilities) = &mut self.capabilities {
-            capabilities.general = capabilities.general.min(number);
+            capabilities.general_count = capabilities.general_count.min(number);
         }
         self
     }
@@ -277,7 +277,7 @@ impl Pmu {
     #[must_use]
     pub fn general_counters(&self) -> u8 {
         self.capabilities
-            .map_or(0, |capabilities| capabilities.general)
+            .map_or(0, |capabilities| capabilities.general_count)
     }
 
     /// Returns whether the CPU has fixed counter `number`.

@@ -56,9 +56,9 @@ pub struct Capabilities {
     /// The version of architectural performance monitoring; on AMD 1, or 2 with PerfMonV2.
     pub version: u8,
     /// The number of general counters: 0 to [`MAX_GENERAL`](super::super::counter::MAX_GENERAL).
-    pub general: u8,
+    pub general_count: u8,
     /// The number of general counters that exist, including those that the module does not use.
-    pub all_general: u8,
+    pub all_general_count: u8,
     /// The width of general counters in bits.
     pub general_width: u8,
     /// Fixed-function counters: bit n for counter n. There may be gaps.
@@ -96,8 +96,8 @@ impl Capabilities {
         architecture: Architecture::Intel,
         microarchitecture: Microarchitecture::Unknown,
         version: 0,
-        general: 0,
-        all_general: 0,
+        general_count: 0,
+        all_general_count: 0,
         general_width: 0,
         fixed: 0,
         fixed_width: 0,
@@ -125,8 +125,8 @@ impl Capabilities {
             architecture: self.architecture,
             microarchitecture: self.microarchitecture.intersection(other.microarchitecture),
             version: self.version.min(other.version),
-            general: self.general.min(other.general),
-            all_general: self.all_general.min(other.all_general),
+            general_count: self.general_count.min(other.general_count),
+            all_general_count: self.all_general_count.min(other.all_general_count),
             general_width: self.general_width.min(other.general_width),
             fixed: self.fixed & other.fixed,
             fixed_width: self.fixed_width.min(other.fixed_width),
@@ -153,7 +153,7 @@ impl Capabilities {
     /// Returns the bits of all counters, as in `IA32_PERF_GLOBAL_CTRL`.
     #[must_use]
     pub const fn counters(&self) -> u64 {
-        counter_bits(self.general, self.fixed)
+        counter_bits(self.general_count, self.fixed)
     }
 
     /// Returns the capabilities without the last general counter, which a place-holder gets
@@ -164,7 +164,7 @@ impl Capabilities {
         /// The first version of the PMU with counters that the module does not use.
         const FIRST_VERSION_WITH_SPARE_COUNTERS: u8 = 6;
 
-        let all = self.all_general;
+        let all = self.all_general_count;
         if all < 2 {
             return None;
         }
@@ -172,19 +172,25 @@ impl Capabilities {
         // ([`is_counter_taken_for_tsx`](super::Processor::is_counter_taken_for_tsx)). perf would abort all transactions
         // while the place-holder has this counter.
         let last_counter =
-            if self.version < FIRST_VERSION_WITH_SPARE_COUNTERS && self.general == all - 1 {
+            if self.version < FIRST_VERSION_WITH_SPARE_COUNTERS && self.general_count == all - 1 {
                 all - 2
             } else {
                 all - 1
             };
-        let general = if self.general < last_counter {
-            self.general
+        let general_count = if self.general_count < last_counter {
+            self.general_count
         } else {
             last_counter
         };
-        match general {
+        match general_count {
             0 => None,
-            _ => Some((Self { general, ..self }, last_counter)),
+            _ => Some((
+                Self {
+                    general_count,
+                    ..self
+                },
+                last_counter,
+            )),
         }
     }
 
@@ -207,8 +213,8 @@ mod tests {
             architecture: Architecture::Intel,
             microarchitecture: Microarchitecture::GoldenCove,
             version: 5,
-            general: 8,
-            all_general: 10,
+            general_count: 8,
+            all_general_count: 10,
             general_width: 48,
             fixed: 0b1111,
             fixed_width: 48,
@@ -223,8 +229,8 @@ mod tests {
             server_memory_unit: true,
         };
         let little = Capabilities {
-            general: 6,
-            all_general: 6,
+            general_count: 6,
+            all_general_count: 6,
             fixed: 0b111,
             arch_events: 0x7f,
             select_bits: EventSelect::COMMON_BITS,
@@ -266,16 +272,19 @@ mod tests {
 
     #[test]
     fn the_last_counter_is_left_to_the_place_holder() {
-        let usable_and_last_of = |version, general, all_general| {
+        let usable_and_last_of = |version, general_count, all_general_count| {
             let cpu = Capabilities {
                 version,
-                general,
-                all_general,
+                general_count,
+                all_general_count,
                 ..Capabilities::NONE
             };
-            cpu.without_last().map(|(rest, last)| (rest.general, last))
+            cpu.without_last()
+                .map(|(rest, last)| (rest.general_count, last))
         };
-        let usable_and_last = |general, all_general| usable_and_last_of(6, general, all_general);
+        let usable_and_last = |general_count, all_general_count| {
+            usable_and_last_of(6, general_count, all_general_count)
+        };
         assert_eq!(usable_and_last(8, 8), Some((7, 7)));
         // The module did not use the last counter.
         assert_eq!(usable_and_last(8, 10), Some((8, 9)));
@@ -292,7 +301,7 @@ mod tests {
     #[test]
     fn counters_are_the_bits_of_global_ctrl() {
         let cpu = Capabilities {
-            general: 4,
+            general_count: 4,
             fixed: 0b101,
             ..Capabilities::NONE
         };

@@ -41,7 +41,7 @@ impl Processor {
         const PEBS_TIMING_INFO: u64 = 1 << 17;
 
         let leaf = self.arch_perfmon;
-        let [version, general, general_width, events] = leaf.eax.to_le_bytes();
+        let [version, general_count, general_width, events] = leaf.eax.to_le_bytes();
         if version == 0 {
             return Err(NoPmu::Version);
         }
@@ -59,11 +59,11 @@ impl Processor {
         let fixed = low_bits(fixed_count as u8) | fixed_bits;
         let arch_events = low_bits(events) & !leaf.ebx;
         // Leaf 0x23 describes this very core; leaf 0x0a may describe what all kinds of cores have.
-        let (all_general, general, fixed) = match self.perfmon_counters {
+        let (all_general_count, general_count, fixed) = match self.perfmon_counters {
             Leaf { eax: 0, .. } => {
                 let (unlisted_general, unlisted_fixed) = self.unlisted_counters();
-                let general = general.max(unlisted_general);
-                (general, general, fixed | unlisted_fixed)
+                let general_count = general_count.max(unlisted_general);
+                (general_count, general_count, fixed | unlisted_fixed)
             }
             // Counters above a gap are not used, because the ABI numbers general counters from 0 up.
             Leaf { eax, ebx, .. } => {
@@ -71,16 +71,16 @@ impl Processor {
                 (contiguous_count, contiguous_count.min(LEGACY_GENERAL), ebx)
             }
         };
-        let general = if self.is_counter_taken_for_tsx() {
-            general.min(TSX_COUNTER)
+        let general_count = if self.is_counter_taken_for_tsx() {
+            general_count.min(TSX_COUNTER)
         } else {
-            general
+            general_count
         };
         let arch_events = match self.perfmon_events.eax {
             0 => arch_events | self.unlisted_arch_events(),
             listed_events => listed_events,
         };
-        if general == 0 || general_width == 0 {
+        if general_count == 0 || general_width == 0 {
             return Err(NoPmu::Counters);
         }
         // Some hypervisors report fixed-function counters of width 0, which don't exist.
@@ -89,8 +89,8 @@ impl Processor {
             architecture: Architecture::Intel,
             microarchitecture: self.microarchitecture(),
             version,
-            general: general.min(MAX_GENERAL as u8),
-            all_general: all_general.min(MAX_GENERAL as u8),
+            general_count: general_count.min(MAX_GENERAL as u8),
+            all_general_count: all_general_count.min(MAX_GENERAL as u8),
             general_width,
             fixed: (fixed & ((1 << MAX_FIXED) - 1)) as u16,
             fixed_width,
@@ -254,20 +254,20 @@ impl Processor {
         }
         let has_core_counters = self.amd_features.ecx & PERF_CTR_EXT_CORE != 0;
         let has_v2 = has_core_counters && self.amd_perfmon.eax & PERF_MON_V2 != 0;
-        let (architecture, version, general) = match (has_core_counters, has_v2) {
+        let (architecture, version, general_count) = match (has_core_counters, has_v2) {
             (_, true) => (Architecture::AmdV2, 2, (self.amd_perfmon.ebx & 0xf) as u8),
             (true, false) => (Architecture::AmdCore, 1, 6),
             (false, false) => (Architecture::AmdLegacy, 1, 4),
         };
-        if general == 0 {
+        if general_count == 0 {
             return Err(NoPmu::Counters);
         }
         Ok(Capabilities {
             architecture,
             microarchitecture: self.microarchitecture(),
             version,
-            general,
-            all_general: general,
+            general_count,
+            all_general_count: general_count,
             general_width: 48,
             fixed: 0,
             fixed_width: 0,
@@ -354,7 +354,7 @@ mod tests {
                         (
                             c.architecture,
                             c.version,
-                            c.general,
+                            c.general_count,
                             c.general_width,
                             c.fixed,
                             c.arch_events,
@@ -502,7 +502,7 @@ mod tests {
     #[test]
     fn version_6_describes_each_core() {
         let cpu = version_6([(0b1011, 0), (0x3f, 0x77), (0x1fff, 0)]);
-        assert_eq!((cpu.general, cpu.fixed), (6, 0x77));
+        assert_eq!((cpu.general_count, cpu.fixed), (6, 0x77));
         assert_eq!(cpu.arch_events, 0x1fff);
         assert_eq!(cpu.select_bits, 0xffff_ffff);
         assert!(cpu.has_aliases());
@@ -530,7 +530,7 @@ mod tests {
                 _ => Leaf::default(),
             });
             cpu.capabilities(0)
-                .map(|c| (c.general, c.all_general, c.fixed, c.arch_events))
+                .map(|c| (c.general_count, c.all_general_count, c.fixed, c.arch_events))
         };
         let (big, small) = (0x40, 0x20);
         let common = perfmon_leaf(0x0730_0605, 0b111, 0x8603);
@@ -546,7 +546,7 @@ mod tests {
     #[test]
     fn missing_subleaves_are_ignored() {
         let cpu = version_6([(0b0001, 0), (0x3f, 0x77), (0x1fff, 0)]);
-        assert_eq!((cpu.general, cpu.fixed), (8, 0xf));
+        assert_eq!((cpu.general_count, cpu.fixed), (8, 0xf));
         assert_eq!(cpu.arch_events, 0xff);
     }
 
@@ -554,7 +554,7 @@ mod tests {
     fn general_counters_above_a_gap_are_not_used() {
         let general = |bitmap| {
             let cpu = version_6([(0b1011, 0), (bitmap, 0), (0, 0)]);
-            (cpu.general, cpu.all_general)
+            (cpu.general_count, cpu.all_general_count)
         };
         assert_eq!(general(0b1011_1111), (6, 6));
         // At most eight are used.
@@ -616,7 +616,7 @@ mod tests {
                 _ => Leaf::default(),
             });
             let capabilities = cpu.capabilities(0).unwrap_or(Capabilities::NONE);
-            (capabilities.general, capabilities.all_general)
+            (capabilities.general_count, capabilities.all_general_count)
         };
         // With TSX, and TSX_FORCE_ABORT to turn it off. Linux perf may use all counters.
         assert_eq!(general(1 << 11, 1 << 13), (3, 8));
@@ -664,7 +664,7 @@ mod tests {
     fn absurd_numbers_stay_in_range() {
         let cpu = intel_processor(INTEL, 0, perfmon_leaf(u32::MAX, u32::MAX, u32::MAX));
         let c = cpu.capabilities(0);
-        assert_eq!(c.map(|c| (c.general, c.fixed)), Ok((32, 0x7fff)));
+        assert_eq!(c.map(|c| (c.general_count, c.fixed)), Ok((32, 0x7fff)));
         assert!(c.is_ok_and(|c| c.has_aliases()));
     }
 }

@@ -14,7 +14,7 @@ mod suite {
 
     const INTEL: Capabilities = Capabilities {
         microarchitecture: Skylake,
-        general: 8,
+        general_count: 8,
         fixed: 0b111,
         arch_events: 0x7f,
         ..Capabilities::NONE
@@ -22,7 +22,7 @@ mod suite {
     const AMD: Capabilities = Capabilities {
         architecture: Architecture::AmdV2,
         microarchitecture: Zen4,
-        general: 6,
+        general_count: 6,
         arch_events: 0x7b,
         select_bits: EventSelect::COMMON_BITS | EventSelect::EVENT_HIGH,
         ..Capabilities::NONE
@@ -272,7 +272,7 @@ mod suite {
     };
     const SMALL: Capabilities = Capabilities {
         microarchitecture: Gracemont,
-        general: 6,
+        general_count: 6,
         ..INTEL
     };
     /// perf's number of the PMU of the small cores.

@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(counters_in_format_three(INSTRUCTIONS), Ok(0xf));
         assert_eq!(counters_in_format_four(INSTRUCTIONS), Ok(0x1_0000_00ff));
         let lunar_lake = Capabilities {
-            general: 10,
+            general_count: 10,
             pebs: Some(PebsFormat::Five),
             ..ICE_LAKE
         };

@@ -15,7 +15,7 @@ use super::super::pebs::PebsFormat;
 /// A processor with records of format 3.
 pub(super) const SKYLAKE: Capabilities = Capabilities {
     microarchitecture: Skylake,
-    general: 8,
+    general_count: 8,
     general_width: 48,
     fixed: 0b111,
     fixed_width: 48,

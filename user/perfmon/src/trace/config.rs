@@ -27,7 +27,7 @@ pub struct Config(Vec<Event>);
 
 /// The capabilities of a CPU that supports everything. A configuration that this CPU refuses is refused by every CPU.
 const ALL_CAPABILITIES: Capabilities = Capabilities {
-    general: 32,
+    general_count: 32,
     general_width: 64,
     fixed: u16::MAX,
     fixed_width: 64,

@@ -70,7 +70,7 @@ fn machine_facts(
         Err(reason) => rows.push(("PMU", format!("none: {}", reason.reason()))),
         Ok(capabilities) => {
             rows.push(("PMU", architecture_name(capabilities)));
-            let general = count(capabilities.general, "counter");
+            let general = count(capabilities.general_count, "counter");
             let width = capabilities.general_width;
             rows.push(("general", format!("{general} of {width} bits, PMC0 and up")));
             if let Some(reason) = unused_counters_reason(pmu) {

@@ -43,7 +43,7 @@ pub(crate) fn unused_counters_reason(pmu: &Pmu) -> Option<&'static str> {
     }
     let capabilities = pmu.capabilities().ok()?;
     let has_unreservable = capabilities.architecture == Architecture::Intel
-        && capabilities.all_general > RESERVABLE_COUNTERS;
+        && capabilities.all_general_count > RESERVABLE_COUNTERS;
     has_unreservable.then_some("PMC8 and up are not used: Linux can't reserve their registers")
 }
 

@@ -32,7 +32,7 @@ const PRECISE_CORES: [(Microarchitecture, PebsFormat); 13] = [
 pub(super) fn capabilities(architecture: Architecture) -> Capabilities {
     Capabilities {
         architecture,
-        general: GENERAL_COUNTERS,
+        general_count: GENERAL_COUNTERS,
         general_width: COUNTER_WIDTH,
         fixed: u16::MAX,
         fixed_width: COUNTER_WIDTH,

@@ -35,7 +35,7 @@ pub(super) fn check_pmu(facts: &CheckedFacts<'_>) -> Finding {
             return Finding::good(format!(
                 "{}: {} general counters of {} bits, {fixed}{unused}",
                 architecture_name(capabilities),
-                capabilities.general,
+                capabilities.general_count,
                 capabilities.general_width,
             ));
         }
