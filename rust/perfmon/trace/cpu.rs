@@ -63,13 +63,18 @@ impl CpuTraceConfig<'_> {
     }
 }
 
-/// Starts recording on this CPU. The counters must be reserved for the trace and not active, and `buffer` must have no
-/// writer.
-pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buffer) {
+/// Starts recording on this CPU. The counters must be reserved for the trace and not active.
+///
+/// # Safety
+///
+/// `buffer` must have no writer, must live until [`finish`] has stopped recording on this CPU, and must be written by
+/// nothing but this CPU until then.
+pub(super) unsafe fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buffer) {
     let trace = &here.percpu().trace;
     let recorded_values = config.values(here, |_| true);
     let following_values = config.values(here, |role| role == EventRole::FollowsTimebase);
-    prepare_buffer(trace, config, buffer);
+    // SAFETY: `prepare_buffer` requires what this function requires of `buffer`, which the caller promises.
+    unsafe { prepare_buffer(trace, config, buffer) };
     set_masks(trace, config, following_values != 0);
     program_counters(here, config);
     // `recording` is set before `counters`: an overflow handler that finds sampled counters in `counters` may suspend
@@ -80,8 +85,13 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
     start_counters(here, config);
 }
 
-/// Empties the buffer, which must have no writer, and lets the overflow handler write to it.
-fn prepare_buffer(trace: &CpuTrace, config: &CpuTraceConfig<'_>, buffer: &Buffer) {
+/// Empties the buffer, and makes it the buffer of the CPU that `trace` belongs to, to which the overflow handler writes.
+///
+/// # Safety
+///
+/// `buffer` must have no writer, must live until [`finish`] has stopped recording on that CPU, and must
+/// be written by nothing but that CPU until then.
+unsafe fn prepare_buffer(trace: &CpuTrace, config: &CpuTraceConfig<'_>, buffer: &Buffer) {
     // SAFETY: `clear` requires a buffer that is alive, as the reference shows, and that nothing else writes to it: the
     // caller promises that it has no writer.
     unsafe { buffer.as_ptr().clear(0) };

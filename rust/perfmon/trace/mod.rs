@@ -336,7 +336,11 @@ fn start_on_all_cpus(inner: &mut Inner, state: TraceState, ownership: &mut Owner
     ownership.on_each(|here| {
         here.percpu().tampered.remove(counter_mask);
         if let Some(buffer) = inner.buffer_here() {
-            cpu::begin(here, &config, buffer);
+            // SAFETY: `begin` requires a buffer without a writer: `inner` is not running, so no CPU writes to its
+            // buffers, as the invariant says. The buffer must live, and be written by this CPU only, until `finish`: it
+            // is this CPU's own, and a trace that runs keeps its buffers, since `TraceState::after` allows neither ALLOC
+            // nor FREE, and `Inner::drop` ends the recording before its fields are dropped.
+            unsafe { cpu::begin(here, &config, buffer) };
         }
     });
     // INVARIANT: `give_to_trace` has given the counters to the trace.
