@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <linux/perf_event.h>
@@ -18,6 +19,7 @@
 #include "loop.h"
 #include "module.h"
 #include "perf.h"
+#include "rights.h"
 
 #define N	1000000UL
 
@@ -128,6 +130,41 @@ TEST_F(coexist, perf_is_refused_while_a_counter_is_set_up)
 	/* close(2) frees the counters. */
 	close(fd);
 	EXPECT_COUNTED(perf_count_loop_once(N));
+}
+
+/* Returns the owner of counter 0 that a caller without rights is told. */
+static int owner_without_rights(int fd)
+{
+	struct perfmon_counter_owner owner = { .num = 0 };
+	pid_t pid = fork();
+	int status;
+
+	if (pid < 0)
+		return -errno;
+	if (!pid)
+		_exit(drop_rights(false) || device_ioctl(fd, PERFMON_GET_OWNER, &owner) ? 99 : owner.kind);
+	if (waitpid(pid, &status, 0) != pid)
+		return -errno;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -EINTR;
+}
+
+/* A caller without rights is told the result of the last attempt to get the counters. */
+TEST_F(coexist, perf_is_the_owner_after_a_load_beside_it)
+{
+	int perf, fd;
+
+	ASSERT_EQ(0, module_unload());
+	perf = perf_hold_counters();
+	ASSERT_LE(0, perf);
+	ASSERT_EQ(0, module_load());
+	fd = open_device(_metadata, O_RDWR);
+	EXPECT_EQ(PERFMON_OWNER_PERF, owner_without_rights(fd));
+	close(perf);
+	ASSERT_EQ(0, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	close(fd);
+	fd = open_device(_metadata, O_RDWR);
+	EXPECT_EQ(PERFMON_OWNER_NONE, owner_without_rights(fd));
+	close(fd);
 }
 
 TEST_F(coexist, perf_and_counter_agree)

@@ -16,10 +16,10 @@ use kernel::prelude::*;
 ///
 /// The check disturbs others: it reserves the counters for a moment, in which perf is refused, or calls all CPUs to
 /// read their registers. So it is made only for a caller that may count CPUs (`may_check`). Other callers get the
-/// result of the last attempt to reserve the counters.
+/// result of the last attempt to reserve the counters, which may be the trial at load.
 fn perf_has_counters(ownership: &Ownership, may_check: bool) -> bool {
     if !may_check {
-        ownership.was_refused()
+        ownership.was_refused
     } else if pmu::common().place_holder.is_some() {
         ownership.control_msr_in_use_by_perf().is_some()
     } else {

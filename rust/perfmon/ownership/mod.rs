@@ -127,7 +127,14 @@ fn reserve(ownership: OwnershipGuard) -> Result<OwnershipGuard> {
 /// # Errors
 ///
 /// The user of the counters, or [`Refusal::Other`] if the CPUs can't be cleaned.
-pub(crate) fn reserve_quietly(mut ownership: OwnershipGuard) -> Result<OwnershipGuard, Refusal> {
+pub(crate) fn reserve_quietly(ownership: OwnershipGuard) -> Result<OwnershipGuard, Refusal> {
+    clean_and_claim(ownership).inspect_err(|refusal| {
+        OWNERSHIP.lock().was_refused = refusal.is_by_others();
+    })
+}
+
+/// Does what [`reserve_quietly`] does, without noting whether others use the counters.
+fn clean_and_claim(mut ownership: OwnershipGuard) -> Result<OwnershipGuard, Refusal> {
     match pmu::common().place_holder {
         None => {
             let result = ownership.begin_cleaning();

@@ -70,6 +70,8 @@ pub(crate) struct Ownership {
     cleaners: u32,
     /// Every CPU that is used for counting has been claimed ([`Pmu::claim`](crate::logic::pmu::Pmu::claim)).
     claimed: bool,
+    /// The last attempt to reserve the counters failed, because others use them.
+    pub(super) was_refused: bool,
     /// The log already says why the counters can't be used.
     pub(super) refusal_logged: bool,
     /// The session that is open for writing, if there is one.
@@ -90,6 +92,7 @@ impl Ownership {
             perf_exclusion: None,
             cleaners: 0,
             claimed: false,
+            was_refused: false,
             refusal_logged: false,
             writer: None,
             last_session_number: 0,
@@ -217,9 +220,10 @@ impl Ownership {
         self.claimed
     }
 
-    /// Returns whether the last attempt to reserve the counters was refused.
-    pub(crate) fn was_refused(&self) -> bool {
-        self.refusal_logged
+    /// Notes that the registers were reserved, or that each CPU has its place-holder.
+    fn end_refusal(&mut self) {
+        self.was_refused = false;
+        self.refusal_logged = false;
     }
 
     /// Reserves the registers against Linux perf, unless they are reserved, for a caller that then cleans the CPUs.
@@ -234,7 +238,7 @@ impl Ownership {
                 reservation.map_err(Refusal::Reserved)?,
             ));
         }
-        self.refusal_logged = false;
+        self.end_refusal();
         self.cleaners += 1;
         Ok(())
     }
@@ -243,7 +247,7 @@ impl Ownership {
     /// already.
     pub(super) fn begin_cleaning_with_place_holders(&mut self, hold: PlaceHolderHold) {
         self.perf_exclusion = Some(PerfExclusion::PlaceHolders(hold));
-        self.refusal_logged = false;
+        self.end_refusal();
         self.cleaners += 1;
     }
 

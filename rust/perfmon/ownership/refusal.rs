@@ -25,13 +25,14 @@ impl Refusal {
     /// Returns the error code for the program: EBUSY if others use the counters.
     pub(super) fn error(&self) -> Error {
         match self {
-            Self::Reserved(_)
-            | Self::Counting(_)
-            | Self::Pinned(_)
-            | Self::Misplaced(_)
-            | Self::VirtualMachine => EBUSY,
             Self::Other(error) => *error,
+            _ => EBUSY,
         }
+    }
+
+    /// Returns whether others use the counters.
+    pub(super) fn is_by_others(&self) -> bool {
+        !matches!(self, Self::Other(_))
     }
 
     /// Returns the reason, in words, why a CPU that has come online is not used for counting.
