@@ -648,7 +648,10 @@ TEST_F(event, interrupts_while_the_buffer_is_read_lose_no_record)
 	__s64 count;
 	int fd, i;
 
-	/* Without a place-holder perf's handler does nothing, and the counts differ for each interrupt (known-issues). */
+	/*
+	 * Without a place-holder perf's handler does nothing. The counts then differ by the interrupts between
+	 * the ends of the two windows, at each read (known-issues).
+	 */
 	if (variant->maker == &event_maker_perf || !module_has_place_holder())
 		return;
 	attr.exclude_kernel = 0;
