@@ -121,7 +121,7 @@ const _: () = {
     ["Offset of field: pmc_data::pmcd_value"]
         [::core::mem::offset_of!(pmc_data, pmcd_value) - 8usize];
 };
-#[doc = " struct pmc_tstamp - the time-stamp counter\n @pmct_rate: its frequency in MHz, rounded down\n @reserved: 0\n @pmct_value: its value on the CPU that executed the call"]
+#[doc = " struct pmc_tstamp - the time-stamp counter\n @pmct_rate: the frequency of the time-stamp counter in MHz, rounded down\n @reserved: 0\n @pmct_value: the value of the time-stamp counter on the CPU that executed the\n\tcall"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -147,7 +147,7 @@ const _: () = {
     ["Offset of field: pmc_tstamp::pmct_value"]
         [::core::mem::offset_of!(pmc_tstamp, pmct_value) - 8usize];
 };
-#[doc = " struct pmc_cpu_data - the value of a counter on each of some CPUs\n @pmcc_num: the counter's number\n @pmcc_first_cpu: the number of the first CPU, below\n\t&perfmon_info.nr_cpu_ids\n @pmcc_count: in: the number of CPUs, 1 to PMC_CPU_MAX; out: the number of values,\n\twhich is less if @pmcc_first_cpu is close to the highest CPU number\n @reserved: must be 0\n @pmcc_value: events since the last PMIOSETUP or PMIORESET on CPU\n\t@pmcc_first_cpu and the following ones; the last total of an offline\n\tCPU, 0 for a CPU that was never online"]
+#[doc = " struct pmc_cpu_data - the values of a counter on several CPUs\n @pmcc_num: the counter's number\n @pmcc_first_cpu: the number of the first CPU, below\n\t&perfmon_info.nr_cpu_ids\n @pmcc_count: in: the number of CPUs, 1 to PMC_CPU_MAX; out: the number of values,\n\twhich is less if @pmcc_first_cpu is close to the highest CPU number\n @reserved: must be 0\n @pmcc_value: events since the last PMIOSETUP or PMIORESET on CPU\n\t@pmcc_first_cpu and the following ones; the last total of an offline\n\tCPU, 0 for a CPU that was never online"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -218,7 +218,7 @@ pub const PMIOREAD: pmc_command = 3222287620;
 pub const PMIORESET: pmc_command = 1074017541;
 #[doc = " @PMIOTSTAMP: (&struct pmc_tstamp) Gives the time-stamp counter and its\n frequency."]
 pub const PMIOTSTAMP: pmc_command = 2148545798;
-#[doc = " @PMIOGET: (&struct pmc) Gives the values that PMIOSETUP took, without\n PMCF_INT, and with PMCF_EN set if the counter runs. After PMIOSETUP2, gives bits 31:0 of\n its select."]
+#[doc = " @PMIOGET: (&struct pmc) Gives the values that PMIOSETUP took, without\n PMCF_INT, and with PMCF_EN set if the counter runs. After PMIOSETUP2,\n gives bits 31:0 of its select."]
 pub const PMIOGET: pmc_command = 3221763335;
 #[doc = " @PMIOREADCPU: (&struct pmc_cpu_data) An extension: PMIOREAD for each of\n up to PMC_CPU_MAX CPUs."]
 pub const PMIOREADCPU: pmc_command = 3255842056;
@@ -226,7 +226,7 @@ pub const PMIOREADCPU: pmc_command = 3255842056;
 pub const PMIOSETUP2: pmc_command = 1075852553;
 #[doc = " @PMIOGET2: (&struct pmc2) An extension: PMIOGET of all bits."]
 pub const PMIOGET2: pmc_command = 3223336202;
-#[doc = " enum pmc_command - the calls that count\n\n Each takes a pointer to what is in parentheses."]
+#[doc = " enum pmc_command - the calls that count\n\n The argument of each call is a pointer to the type in parentheses."]
 pub type pmc_command = ::core::ffi::c_uint;
 #[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters and values in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: the width of fixed-function counters in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: the width of general counters in bits\n @max_num_misc_events: values, the events of PERFMON_GROUP_MISC\n @max_misc_counter_width: the width of values in bits: 64; 0 if there are no values\n @flags: PERFMON_PROPERTY_FLAG_*"]
 #[repr(C)]
@@ -280,7 +280,7 @@ const _: () = {
 };
 #[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters and values in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: the width of fixed-function counters in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: the width of general counters in bits\n @max_num_misc_events: values, the events of PERFMON_GROUP_MISC\n @max_misc_counter_width: the width of values in bits: 64; 0 if there are no values\n @flags: PERFMON_PROPERTY_FLAG_*"]
 pub type perfmon_ioctl_properties_t = perfmon_properties;
-#[doc = " struct perfmon_info - more properties, an extension\n @nr_cpu_ids: the number of buffers of a trace: the highest possible CPU number + 1\n @flags: 0\n @features: PERFMON_FEATURE_*\n @misc_events: bit n: the CPUs have event n of PERFMON_GROUP_MISC\n @reserved: 0"]
+#[doc = " struct perfmon_info - more properties, an extension\n @nr_cpu_ids: the number of buffers of a trace: the highest possible CPU number + 1\n @flags: 0\n @features: PERFMON_FEATURE_*\n @misc_events: bit n is set if the CPUs have event n of PERFMON_GROUP_MISC\n @reserved: 0"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -322,7 +322,7 @@ pub const PERFMON_GROUP_MISC: perfmon_group_type = 4;
 pub type perfmon_group_type = ::core::ffi::c_uint;
 #[doc = " enum perfmon_group_type - the groups of event ids\n @PERFMON_GROUP_RESERVED: has no events; PERFMON_EVENT_ID_NONE is in it\n @PERFMON_GROUP_ARCH: 0 to 7, PERFMON_ARCH_EVENT_*: Intel's architectural\n\tevents (Intel SDM, volume 3B, section 21.2.1.2), in any general counter.\n\tOn AMD they are AMD's events that count the same; LLC references and\n\tmisses are those of level 2, as in Linux perf; AMD has no event for\n\treference cycles and top-down slots\n @PERFMON_GROUP_FIXED: 1 to 4, PERFMON_FIXED_EVENT_*: event n is fixed-function\n\tcounter n - 1, which counts nothing else\n @PERFMON_GROUP_MODEL: 0 to 1023, each defined by PERFMON_DEFINE_EVENT\n @PERFMON_GROUP_MISC: 32 to 41, PERFMON_MISC_EVENT_*: values that no counter of the\n\tPMU counts. Fuchsia's own events are below 32, and do not exist here"]
 pub use self::perfmon_group_type as perfmon_group_type_t;
-#[doc = " struct perfmon_event_definition - what an event of PERFMON_GROUP_MODEL counts\n @id: the event\n @reserved: must be 0\n @select: as &pmc2.pmc2_select: event, unit mask, edge, invert, counter mask.\n\tThe config has the modes: PMCF_USR and PMCF_OS are ignored, as PMCF_INT\n\tand PMCF_EN are.\n @extra: must be 0\n @reserved2: must be 0"]
+#[doc = " struct perfmon_event_definition - what an event of PERFMON_GROUP_MODEL counts\n @id: the id of the event, in PERFMON_GROUP_MODEL\n @reserved: must be 0\n @select: as &pmc2.pmc2_select: event, unit mask, edge, invert, counter mask.\n\tPMCF_USR and PMCF_OS are ignored, because the config has the modes.\n\tPMCF_INT and PMCF_EN are ignored, too.\n @extra: must be 0\n @reserved2: must be 0"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -356,7 +356,7 @@ const _: () = {
     ["Offset of field: perfmon_event_definition::reserved2"]
         [::core::mem::offset_of!(perfmon_event_definition, reserved2) - 24usize];
 };
-#[doc = " struct perfmon_alloc - the buffers of a trace\n @num_buffers: must be &perfmon_info.nr_cpu_ids\n @buffer_size_in_pages: of each buffer, 1 to PERFMON_MAX_BUFFER_PAGES; one page\n\tholds any set of records"]
+#[doc = " struct perfmon_alloc - the buffers of a trace\n @num_buffers: must be &perfmon_info.nr_cpu_ids\n @buffer_size_in_pages: the size of each buffer, 1 to PERFMON_MAX_BUFFER_PAGES;\n\tone page holds any set of records"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -379,7 +379,7 @@ const _: () = {
     ["Offset of field: perfmon_alloc::buffer_size_in_pages"]
         [::core::mem::offset_of!(perfmon_alloc, buffer_size_in_pages) - 4usize];
 };
-#[doc = " struct perfmon_alloc - the buffers of a trace\n @num_buffers: must be &perfmon_info.nr_cpu_ids\n @buffer_size_in_pages: of each buffer, 1 to PERFMON_MAX_BUFFER_PAGES; one page\n\tholds any set of records"]
+#[doc = " struct perfmon_alloc - the buffers of a trace\n @num_buffers: must be &perfmon_info.nr_cpu_ids\n @buffer_size_in_pages: the size of each buffer, 1 to PERFMON_MAX_BUFFER_PAGES;\n\tone page holds any set of records"]
 pub type ioctl_perfmon_alloc_t = perfmon_alloc;
 pub type perfmon_rate_t = __u32;
 #[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE ends them\n @rate: the number of events from one record to the next\n @flags: PERFMON_CONFIG_FLAG_*\n\n =======  =========  =========================================================\n rate     TIMEBASE0  records\n =======  =========  =========================================================\n not 0    no         TICK or PC each time that rate events have been counted;\n                     COUNT of the rest at IOCTL_PERFMON_STOP\n 0        no         COUNT at IOCTL_PERFMON_STOP\n ignored  yes        COUNT whenever events[0] ticks, and at IOCTL_PERFMON_STOP\n =======  =========  =========================================================\n\n An event of PERFMON_GROUP_MISC has VALUE instead of COUNT. It has no modes:\n PERFMON_CONFIG_FLAG_OS and PERFMON_CONFIG_FLAG_USER have no effect on it.\n\n A config is refused with EINVAL, and the previous config stays, if\n\n - there is no event, or anything but 0 follows the first\n   PERFMON_EVENT_ID_NONE;\n - a flag is not in PERFMON_CONFIG_FLAG_MASK;\n - an event is in it twice, is not defined, or is one that these CPUs lack;\n - it needs more general counters than all CPUs have;\n - an event of PERFMON_GROUP_MISC has a rate and no PERFMON_CONFIG_FLAG_TIMEBASE0, or\n   is events[0] and has a rate;\n - a rate is above 2^width - 1 (the counter's width), or above 2^31 without\n   PERFMON_FEATURE_FULL_WIDTH_WRITES;\n - an event has PERFMON_CONFIG_FLAG_TIMEBASE0 and the rate of events[0] is 0;\n - an event has PERFMON_CONFIG_FLAG_LAST_BRANCH and does not tick, or the CPUs\n   lack PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH, or it has PERFMON_CONFIG_FLAG_OS\n   and the CPUs (some of AMD's) can't freeze the records;\n - events with PERFMON_CONFIG_FLAG_LAST_BRANCH differ in modes: a CPU has one\n   filter for branches."]
@@ -534,7 +534,7 @@ const _: () = {
 };
 #[doc = " struct perfmon_time_record - the time of the records up to the next TIME\n @header: its event is PERFMON_EVENT_ID_NONE\n @time: the CPU's time-stamp counter"]
 pub type perfmon_time_record_t = perfmon_time_record;
-#[doc = " struct perfmon_tick_record - rate events have been counted\n @header: names the event\n\n The rate is in &perfmon_config.rate, not in the record."]
+#[doc = " struct perfmon_tick_record - as many events as the rate have been counted\n @header: names the event\n\n The rate is in &perfmon_config.rate, not in the record."]
 #[repr(C)]
 #[repr(align(4))]
 #[derive(
@@ -555,7 +555,7 @@ const _: () = {
     ["Offset of field: perfmon_tick_record::header"]
         [::core::mem::offset_of!(perfmon_tick_record, header) - 0usize];
 };
-#[doc = " struct perfmon_tick_record - rate events have been counted\n @header: names the event\n\n The rate is in &perfmon_config.rate, not in the record."]
+#[doc = " struct perfmon_tick_record - as many events as the rate have been counted\n @header: names the event\n\n The rate is in &perfmon_config.rate, not in the record."]
 pub type perfmon_tick_record_t = perfmon_tick_record;
 #[doc = " struct perfmon_count_record - what was counted since the event's last record\n @header: names the event\n @count: the number of events"]
 #[repr(C, packed(4))]
@@ -607,7 +607,7 @@ const _: () = {
 };
 #[doc = " struct perfmon_value_record - the value of an event of PERFMON_GROUP_MISC\n @header: names the event\n @value: the value; its unit depends on the event"]
 pub type perfmon_value_record_t = perfmon_value_record;
-#[doc = " struct perfmon_pc_record - rate events have been counted, and where the CPU is\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 if the caller of\n\tIOCTL_PERFMON_STAGE_CONFIG had no permission to count the kernel. A\n\tkernel thread has the address space of the program before it.\n @pc: the address of the next instruction. The hardware takes some\n\tinstructions to raise the interrupt, and the kernel sometimes delays it.\n\tFor a caller without permission to count the kernel, an address in the\n\tkernel is 0. Even an event of user mode may have an address in the kernel,\n\tif its interrupt is late.\n\n Written instead of a TICK if the event has PERFMON_CONFIG_FLAG_PC."]
+#[doc = " struct perfmon_pc_record - as a TICK, with the place where the CPU is\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 if the caller of\n\tIOCTL_PERFMON_STAGE_CONFIG had no permission to count the kernel. A\n\tkernel thread has the address space of the program before it.\n @pc: the address of the next instruction. The hardware takes some\n\tinstructions to raise the interrupt, and the kernel sometimes delays it.\n\tFor a caller without permission to count the kernel, an address in the\n\tkernel is 0. Even an event of user mode may have an address in the kernel,\n\tif its interrupt is late.\n\n Written instead of a TICK if the event has PERFMON_CONFIG_FLAG_PC."]
 #[repr(C, packed(4))]
 #[derive(
     Copy,
@@ -633,7 +633,7 @@ const _: () = {
     ["Offset of field: perfmon_pc_record::pc"]
         [::core::mem::offset_of!(perfmon_pc_record, pc) - 12usize];
 };
-#[doc = " struct perfmon_pc_record - rate events have been counted, and where the CPU is\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 if the caller of\n\tIOCTL_PERFMON_STAGE_CONFIG had no permission to count the kernel. A\n\tkernel thread has the address space of the program before it.\n @pc: the address of the next instruction. The hardware takes some\n\tinstructions to raise the interrupt, and the kernel sometimes delays it.\n\tFor a caller without permission to count the kernel, an address in the\n\tkernel is 0. Even an event of user mode may have an address in the kernel,\n\tif its interrupt is late.\n\n Written instead of a TICK if the event has PERFMON_CONFIG_FLAG_PC."]
+#[doc = " struct perfmon_pc_record - as a TICK, with the place where the CPU is\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 if the caller of\n\tIOCTL_PERFMON_STAGE_CONFIG had no permission to count the kernel. A\n\tkernel thread has the address space of the program before it.\n @pc: the address of the next instruction. The hardware takes some\n\tinstructions to raise the interrupt, and the kernel sometimes delays it.\n\tFor a caller without permission to count the kernel, an address in the\n\tkernel is 0. Even an event of user mode may have an address in the kernel,\n\tif its interrupt is late.\n\n Written instead of a TICK if the event has PERFMON_CONFIG_FLAG_PC."]
 pub type perfmon_pc_record_t = perfmon_pc_record;
 #[doc = " struct perfmon_last_branch - a branch that was taken\n @from: the address of the branch; on AMD that of the instruction before it if\n\tthe two were fused (a comparison and a jump)\n @to: the address of its target\n @info: PERFMON_LAST_BRANCH_INFO_*"]
 #[repr(C, packed(4))]
@@ -663,7 +663,7 @@ const _: () = {
 };
 #[doc = " struct perfmon_last_branch - a branch that was taken\n @from: the address of the branch; on AMD that of the instruction before it if\n\tthe two were fused (a comparison and a jump)\n @to: the address of its target\n @info: PERFMON_LAST_BRANCH_INFO_*"]
 pub type perfmon_last_branch_t = perfmon_last_branch;
-#[doc = " struct perfmon_last_branch_record - the branches before an overflow\n @header: names the event\n @num_branches: the number of branches in the record\n @aspace: as &perfmon_pc_record.aspace; earlier branches may be of another\n address space\n @branches: the newest first; the record ends after @num_branches. Branches\n\tfrom or to the kernel are left out for a caller without permission to\n\tcount the kernel. On AMD, branches of a path that turned out to be the\n\twrong one are left out, too."]
+#[doc = " struct perfmon_last_branch_record - the branches before an overflow\n @header: names the event\n @num_branches: the number of branches in the record\n @aspace: as &perfmon_pc_record.aspace; earlier branches may be of another\n\taddress space\n @branches: the newest first; the record ends after @num_branches. Branches\n\tfrom or to the kernel are left out for a caller without permission to\n\tcount the kernel. On AMD, branches of a path that turned out to be the\n\twrong one are left out, too."]
 #[repr(C, packed(4))]
 #[derive(
     Copy,
@@ -694,7 +694,7 @@ const _: () = {
     ["Offset of field: perfmon_last_branch_record::branches"]
         [::core::mem::offset_of!(perfmon_last_branch_record, branches) - 16usize];
 };
-#[doc = " struct perfmon_last_branch_record - the branches before an overflow\n @header: names the event\n @num_branches: the number of branches in the record\n @aspace: as &perfmon_pc_record.aspace; earlier branches may be of another\n address space\n @branches: the newest first; the record ends after @num_branches. Branches\n\tfrom or to the kernel are left out for a caller without permission to\n\tcount the kernel. On AMD, branches of a path that turned out to be the\n\twrong one are left out, too."]
+#[doc = " struct perfmon_last_branch_record - the branches before an overflow\n @header: names the event\n @num_branches: the number of branches in the record\n @aspace: as &perfmon_pc_record.aspace; earlier branches may be of another\n\taddress space\n @branches: the newest first; the record ends after @num_branches. Branches\n\tfrom or to the kernel are left out for a caller without permission to\n\tcount the kernel. On AMD, branches of a path that turned out to be the\n\twrong one are left out, too."]
 pub type perfmon_last_branch_record_t = perfmon_last_branch_record;
 #[doc = " @IOCTL_PERFMON_GET_PROPERTIES: (&struct perfmon_properties) Gives what\n all CPUs of the machine have in common. In any state."]
 pub const IOCTL_PERFMON_GET_PROPERTIES: perfmon_command = 2149070336;
@@ -718,9 +718,9 @@ pub const IOCTL_PERFMON_STOP: perfmon_command = 13832;
 pub const PERFMON_DEFINE_EVENT: perfmon_command = 1076377120;
 #[doc = " @PERFMON_GET_INFO: (&struct perfmon_info) An extension: gives more\n properties. In any state."]
 pub const PERFMON_GET_INFO: perfmon_command = 2151691809;
-#[doc = " enum perfmon_command - the calls that sample\n\n Each takes a pointer to what is in parentheses, and is allowed in the states\n that are named."]
+#[doc = " enum perfmon_command - the calls that sample\n\n The argument of each call is a pointer to the type in parentheses. A call is\n allowed in the states that are named."]
 pub type perfmon_command = ::core::ffi::c_uint;
-#[doc = " struct perfmon_event_open - the arguments of perf_event_open(2)\n @attr: the address of a struct perf_event_attr (<linux/perf_event.h>). Its\n\t@size is 64 to 4096, or 0, which means 64, the size of the first version.\n\tE2BIG if @size is anything else, or if the structure is larger than the\n\tmodule's and the rest is not 0; E2BIG sets @size to the module's\n @pid: 0 the calling thread; > 0 the thread with this ID; -1 all tasks, on CPU\n\t@cpu. With PERF_FLAG_PID_CGROUP a descriptor of the directory of a cgroup of\n\tversion 2, or of version 1 in perf's hierarchy: its tasks, and the tasks of\n\tthe cgroups in it\n @cpu: count only on this CPU; -1 on any CPU\n @group_fd: the descriptor of the group's leader; -1 makes a new group\n @flags: PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_FD_OUTPUT,\n\tPERF_FLAG_PID_CGROUP, PERFMON_EVENT_ROTATE\n @reserved: must be 0"]
+#[doc = " struct perfmon_event_open - the arguments of perf_event_open(2)\n @attr: the address of a struct perf_event_attr (<linux/perf_event.h>). Its\n\tmember size is 64 to 4096, or 0, which means 64, the size of the first\n\tversion. The call fails with E2BIG if size is anything else, or if the\n\tstructure is larger than the module's and the rest is not 0. It then sets\n\tsize to the size of the module's structure\n @pid: 0 the calling thread; > 0 the thread with this ID; -1 all tasks, on CPU\n\t@cpu. With PERF_FLAG_PID_CGROUP a descriptor of the directory of a cgroup of\n\tversion 2, or of version 1 in perf's hierarchy: its tasks, and the tasks of\n\tthe cgroups in it\n @cpu: the only CPU on which the event counts; -1 for any CPU\n @group_fd: the descriptor of the group's leader; -1 makes a new group\n @flags: PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_FD_OUTPUT,\n\tPERF_FLAG_PID_CGROUP, PERFMON_EVENT_ROTATE\n @reserved: must be 0"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -762,7 +762,7 @@ pub const PERFMON_OWNER_TRACE: perfmon_owner = 3;
 pub const PERFMON_OWNER_TASKS: perfmon_owner = 4;
 pub const PERFMON_OWNER_CPUS: perfmon_owner = 5;
 pub const PERFMON_OWNER_EVENTS: perfmon_owner = 6;
-#[doc = " enum perfmon_owner - the owner of a counter\n @PERFMON_OWNER_NONE: no owner\n @PERFMON_OWNER_PERF: Linux perf or the NMI watchdog\n @PERFMON_OWNER_SESSION: the program that called PMIOSETUP\n @PERFMON_OWNER_TRACE: the program whose trace runs\n @PERFMON_OWNER_TASKS: events of tasks, which share it in time\n @PERFMON_OWNER_CPUS: events of CPUs, each CPU's own\n @PERFMON_OWNER_EVENTS: events of tasks, CPUs or cgroups, which all count the same"]
+#[doc = " enum perfmon_owner - the owner of a counter\n @PERFMON_OWNER_NONE: no owner\n @PERFMON_OWNER_PERF: Linux perf or the NMI watchdog\n @PERFMON_OWNER_SESSION: the program that called PMIOSETUP\n @PERFMON_OWNER_TRACE: the program whose trace runs\n @PERFMON_OWNER_TASKS: events of tasks; the counter counts for each task while it runs\n @PERFMON_OWNER_CPUS: events of CPUs; each CPU may count another event\n @PERFMON_OWNER_EVENTS: events of tasks, CPUs or cgroups, which all count the same"]
 pub type perfmon_owner = ::core::ffi::c_uint;
 #[doc = " struct perfmon_counter_owner - the owner of a counter\n @num: in: the counter's number, as &pmc.pmc_num; also of a counter that only some\n\tkinds of cores have\n @kind: out: PERFMON_OWNER_*\n @pid: out: the process that was the first to ask for the counter; 0 if there is no\n\tsuch process, it has exited, or it is outside of the caller's PID namespace\n @users: out: the number of events that share the counter; 1 for perf, a session or a trace,\n\t0 for no owner\n @comm: out: the name of that process when it asked\n @reserved: must be 0"]
 #[repr(C)]
@@ -804,5 +804,5 @@ const _: () = {
 pub const PERFMON_EVENT_OPEN: perfmon_event_command = 1076377122;
 #[doc = " @PERFMON_GET_OWNER: (&struct perfmon_counter_owner) Gives the owner of\n a counter."]
 pub const PERFMON_GET_OWNER: perfmon_event_command = 3224385059;
-#[doc = " enum perfmon_event_command - the calls for events\n\n Each takes a pointer to what is in parentheses. Any descriptor of the device will\n do, also one that is open for reading only."]
+#[doc = " enum perfmon_event_command - the calls for events\n\n The argument of each call is a pointer to the type in parentheses. Any descriptor\n of the device may be used, even one that is open for reading only."]
 pub type perfmon_event_command = ::core::ffi::c_uint;

@@ -22,7 +22,7 @@ use core::{
     sync::atomic::{fence, Ordering::SeqCst},
 };
 use kernel::{
-    alloc::flags::{__GFP_NOWARN, GFP_ATOMIC, GFP_KERNEL},
+    alloc::flags::{GFP_ATOMIC, GFP_KERNEL, __GFP_NOWARN},
     bindings,
     ffi::{c_char, c_void},
     prelude::*,

@@ -197,7 +197,7 @@ pub enum ConfigProblem {
     /// The event occurs twice.
     #[error("the configuration has the event twice; remove one of them")]
     Twice,
-    /// There are more events than any CPU has counters.
+    /// The configuration has more events than any CPU has counters.
     #[error("no CPU has enough counters; record the event in another trace")]
     TooMany,
     /// The rate does not fit into the counter.
