@@ -200,7 +200,10 @@ fn check_accepted(request: &Request, config: &Config) {
         }
     }
     let room = config.sample_room();
-    assert!(HEADER_BYTES + room.sample_bytes + room.stop_bytes <= 4096, "{room:?}");
+    assert!(
+        HEADER_BYTES + room.sample_bytes + room.stop_bytes <= 4096,
+        "{room:?}"
+    );
 
     let all_counters = request.cpus.counters();
     assert!(
