@@ -470,22 +470,6 @@ impl Cause {
             Self::NotCounted => {
                 Some("Read the other CPUs: the kernel log (`dmesg`) says which CPU it is, and why.")
             }
-            Self::WrongState => Some(
-                "A session has one trace at a time: drop or free the other first. Events are defined before a config.",
-            ),
-            Self::InvalidAlloc => {
-                Some("One buffer for each CPU number, as `Alloc::new` has it, of 1 to 65536 pages.")
-            }
-            Self::InvalidConfig => Some(
-                "`pmctl info` shows the counters and whether branches can be recorded; the kernel \
-                 log says if it is one CPU that lacks an event.",
-            ),
-            Self::InvalidEvent => {
-                Some("Define IDs of `EventId::model`, with an event select that all CPUs have.")
-            }
-            Self::NoSuchBuffer => {
-                Some("CPU numbers begin at 0 and are less than `Alloc::buffers`.")
-            }
             Self::MemoryLimit => Some(
                 "Ask for fewer pages (pmctl: `-m`), raise the limit (`ulimit -l`, in KiB), or give the \
                  program CAP_IPC_LOCK. Each online CPU adds 516 KiB to what a user may have; perf's buffers \
@@ -495,9 +479,6 @@ impl Cause {
             Self::NoDescriptor => Some(
                 "Raise the limit with `ulimit -n`: each event takes one, and each buffer until it is mapped.",
             ),
-            Self::BadHeader => {
-                Some("Read a buffer to its end before the trace starts again, then rewind it.")
-            }
             Self::NoFreeCounter(_) => Some(
                 "Count fewer events at once, or end what has the other counters: each event has a counter of its own \
                  all the time.",
@@ -520,6 +501,12 @@ impl Cause {
                 "There was no memory to count a new task, or something else changed the registers (the kernel log names \
                  the first such change). Count again.",
             ),
+            Self::WrongState
+            | Self::InvalidAlloc
+            | Self::InvalidConfig
+            | Self::InvalidEvent
+            | Self::NoSuchBuffer
+            | Self::BadHeader => self.trace_help(),
             Self::OtherCore
             | Self::OtherThread
             | Self::RingSize
@@ -532,6 +519,32 @@ impl Cause {
             | Self::CgroupVersion1
             | Self::NoCgroupMount => self.cgroup_help(),
             Self::Spec(_) | Self::NoFrequency | Self::Unexpected(_) => None,
+        }
+    }
+
+    /// Returns the advice of a cause that is about a trace.
+    const fn trace_help(&self) -> Option<&'static str> {
+        match self {
+            Self::WrongState => Some(
+                "A session has one trace at a time: drop or free the other first. Events are defined before a config.",
+            ),
+            Self::InvalidAlloc => {
+                Some("One buffer for each CPU number, as `Alloc::new` has it, of 1 to 65536 pages.")
+            }
+            Self::InvalidConfig => Some(
+                "`pmctl info` shows the counters and whether branches can be recorded; the kernel \
+                 log says if it is one CPU that lacks an event.",
+            ),
+            Self::InvalidEvent => {
+                Some("Define IDs of `EventId::model`, with an event select that all CPUs have.")
+            }
+            Self::NoSuchBuffer => {
+                Some("CPU numbers begin at 0 and are less than `Alloc::buffers`.")
+            }
+            Self::BadHeader => {
+                Some("Read a buffer to its end before the trace starts again, then rewind it.")
+            }
+            _ => None,
         }
     }
 
