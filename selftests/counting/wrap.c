@@ -26,7 +26,8 @@
 
 /* For wide counters: an overflow every 2^16 events, and 64 overflows in place of a wrap. */
 #define PERIOD		"period_bits=16"
-#define PERIOD_WIDTH	22
+/* The width of a counter that wraps after 64 overflows of 2^16 events. */
+#define SIMULATED_WIDTH	22
 
 /*
  * More instructions than all CPUs together retire in one cycle of the time-stamp counter, and a
@@ -85,7 +86,7 @@ FIXTURE_SETUP(wrap)
 		ASSERT_EQ(0, module_reload(PERIOD));
 		self->reloaded = true;
 		self->fd = open_device(_metadata, O_RDWR);
-		width = PERIOD_WIDTH;
+		width = SIMULATED_WIDTH;
 	}
 	self->n = (WRAPS << width) / LOOP_INSNS;
 	self->shared = map_shared(_metadata, sizeof(*self->shared));

@@ -148,7 +148,7 @@ static void check_call(const struct sample *s, void *data)
 TEST_F(event, samples_in_system_calls_have_the_programs_registers)
 {
 	struct perf_event_attr attr = with_registers();
-	struct register_findings t = { .mask = IN_CALLS & ~(1ULL << IP) };
+	struct register_findings t = { .mask = REGISTERS_KEPT_BY_CALL & ~(1ULL << IP) };
 	struct sampler *s = &self->sampler;
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 

@@ -182,8 +182,8 @@ fn context_at(_here: ThisCpu<'_>, address: u64) -> Option<&CgroupContext> {
 }
 
 /// Returns the cgroups of `task`, which runs here or is about to run here. Returns `None` if there is no such
-/// hierarchy, as after a remount(2) that has taken perf's controller from a hierarchy whose root has events. Must be
-/// called with interrupts off.
+/// hierarchy, as after a remount(2) that has taken perf's controller from a hierarchy while the root cgroup had events.
+/// Must be called with interrupts off.
 #[inline(always)]
 fn cgroups_of<'a>(
     _here: ThisCpu<'a>,
@@ -305,8 +305,7 @@ fn load_from_hierarchy(
     }
 }
 
-/// Makes the loaded contexts those that count a task with `cgroups`: unloads all others, and loads those that are
-/// missing. From now on the contexts count `task`.
+/// Loads the contexts of `cgroups`, and unloads all others. From now on the contexts count `task`.
 ///
 /// Does little if the previous and the new cgroup differ only at levels at which no cgroup has events.
 #[inline(always)]

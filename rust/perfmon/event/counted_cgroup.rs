@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A cgroup with events, which the table of cgroups finds ([`super::table::CGROUPS`]).
+//! A cgroup with events: an entry of the table of cgroups ([`super::table::CGROUPS`]).
 
 use super::{
     context::Context,

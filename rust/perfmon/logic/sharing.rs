@@ -68,7 +68,7 @@ impl Demand {
     }
 }
 
-/// The sampled events of a CPU, and of cgroups on that CPU, that have a counter: at most one.
+/// The sampled event that uses a given counter on a CPU, if there is one: an event of the CPU or of a cgroup there.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuSampling {
     /// A sampled event has a counter.

@@ -104,7 +104,7 @@ pub enum Scope {
 pub mod sets {
     use super::MiscEvent as V;
 
-    /// Clocks.
+    /// APERF and MPERF, from which a core's clock is computed.
     pub const CLOCKS: u16 = V::Aperf.bit() | V::Mperf.bit();
     /// The temperature of a core.
     pub const CORE_TEMPERATURE: u16 = V::TemperatureCore.bit() | V::MarginCore.bit();

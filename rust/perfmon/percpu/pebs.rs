@@ -26,8 +26,8 @@ pub(crate) struct PebsState {
     /// The armed counters of loads with a threshold, if the format [enables them
     /// separately](PebsFormat::enables_load_latency).
     pub(super) counters_with_load_threshold: Word,
-    /// The armed counters with an overdue sample: fewer events were left to the sample than the counter can be loaded
-    /// for. All later samples are overdue, too, until the counter is loaded once more.
+    /// The armed counters with an overdue sample: fewer events were left to the sample than the smallest number that the
+    /// counter can be loaded for. All later samples are overdue, too, until the counter is loaded once more.
     pub(crate) overdue_counters: Word,
     /// Not 0 while a task, or an interrupt other than an NMI, reads the buffer: an NMI then does not read it. The
     /// counters that count in kernel mode are paused all that time.

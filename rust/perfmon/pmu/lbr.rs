@@ -539,9 +539,9 @@ fn for_each_amd_branch(
     }
 }
 
-/// Calls `put` with the words of each branch in the records, the newest first. If the records were disabled meanwhile,
-/// as by a debug exception, calls `put` for no branch: the records have missed the returns of calls. Used for call
-/// stacks, which AMD's processors don't record.
+/// Calls `put` with the words of each branch in the records, the newest first. If the records are found disabled (a
+/// debug exception disables them), does not call `put`: the records may lack returns of calls. Used for call stacks,
+/// which AMD's processors don't record.
 pub(crate) fn save_records(here: ThisCpu<'_>, put: impl FnMut([u64; 3])) {
     struct WordSink<F>(F);
 

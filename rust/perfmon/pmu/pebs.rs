@@ -60,8 +60,7 @@ fn hide_records(_here: ThisCpu<'_>) {
 pub(crate) struct PausedCounters(u64);
 
 impl Pmu {
-    /// Makes the processor take samples of a counter, which is stopped: the next after `events_left` events, then every
-    /// `period`. Starts the counter.
+    /// Starts a stopped counter with precise samples: the first after `events_left` events, then one every `period`.
     #[cold]
     pub(crate) fn start_precise(
         &self,

@@ -124,9 +124,10 @@ impl Mappable for Buffer {
             // SAFETY: `add` requires a result within the same allocation: `offset` is less than `end_offset`, which is
             // at most `size`, the size of the memory.
             let start = unsafe { self.start.add(offset) };
-            // SAFETY: `vmalloc_to_page()` requires an address of `__vmalloc()`, which `start` is. `vm_insert_page()`
-            // requires such a page, an area that is being set up, and an address in that area: `address` is less than
-            // `area.end()`, since `offset` is less than `end_offset`.
+            // SAFETY: `vmalloc_to_page()` requires an address of `__vmalloc()`: `start` is in the memory of the buffer,
+            // which the type invariant says is from there. `vm_insert_page()` requires such a page, an area that is
+            // being set up, as each `VmaNew` is, and an address in that area: `address` is less than `area.end()`,
+            // since `offset` is less than `end_offset`.
             to_result(unsafe {
                 let page = bindings::vmalloc_to_page(start.as_ptr().cast());
                 bindings::vm_insert_page(area.as_ptr(), address, page)

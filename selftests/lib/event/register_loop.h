@@ -61,7 +61,7 @@ unsigned long register_sp;
 	"	ret\n"
 
 /* The registers that still have their value after getppid(2) by SYSCALL. */
-#define IN_CALLS	(REGISTERS & 0x770ffaULL)
+#define REGISTERS_KEPT_BY_CALL	(REGISTERS & 0x770ffaULL)
 
 __asm__(".text\n"
 	FUNCTION(register_loop, rcx, "")
@@ -92,7 +92,8 @@ __asm__(".text\n"
 	"	pop	%ebx\n"				\
 	"	ret\n"
 
-#define IN_CALLS	(REGISTERS & 0xfbeULL)
+/* The registers that still have their value after getppid(2) by INT 0x80. */
+#define REGISTERS_KEPT_BY_CALL	(REGISTERS & 0xfbeULL)
 
 __asm__(".text\n"
 	FUNCTION(register_loop, ecx, "")

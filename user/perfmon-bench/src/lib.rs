@@ -61,7 +61,7 @@ pub use suite::Suite;
 /// Creates `main` of a bench target with `harness = false`, from a list of functions and groups of functions.
 ///
 /// A function takes a [`Bencher`]; a function that takes none is counted itself. A function that is listed with
-/// arguments takes one of them as another parameter, and each argument makes a benchmark `name/argument`. The name of a
+/// arguments gets one of them as its second parameter, and each argument makes a benchmark `name/argument`. The name of a
 /// benchmark in a group begins with the name of the group. Functions of modules are listed by their paths.
 ///
 /// ```no_run

@@ -62,7 +62,7 @@ impl Core {
         entries.find(|entry| entry.events.contains(select))
     }
 
-    /// Returns the number of the fixed-function counter that counts an event other than instructions and cycles.
+    /// Returns the number of the fixed-function counter that counts `select`. The table lacks instructions and cycles.
     pub(in super::super) fn fixed_counter(self, select: EventSelect) -> Option<u8> {
         let mut entries = self.fixed_events.iter();
         entries

@@ -93,7 +93,7 @@ const EXTRA_REGISTER_EVENTS: &[ExtraEvents] = &[
 /// The bits of the registers of offcore responses. Sandy Bridge and Ivy Bridge lack some, unless they are in servers.
 const OFFCORE: u64 = 0x3f_ffff_8fff;
 
-/// UOPS_ISSUED.ANY
+/// Cycles without UOPS_ISSUED.ANY.
 const FRONTEND_STALLS: (u32, EventSelect) = (
     PERF_COUNT_HW_STALLED_CYCLES_FRONTEND,
     cycles_without(0x0e, 0x01),

@@ -89,7 +89,7 @@ fn results_folder(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
         .join("criterion")
 }
 
-/// Returns the target folder of the package in the current directory, by this cargo.
+/// Returns the target folder of the package in the current directory, as `cargo metadata` reports it.
 fn target_folder(cargo: OsString) -> Option<PathBuf> {
     let mut command = Command::new(cargo);
     command.args(["metadata", "--format-version", "1", "--no-deps"]);

@@ -15,7 +15,7 @@ pub struct RawRecord<'a> {
     header: u64,
 }
 
-/// Bytes of a word: all sizes are multiples of it.
+/// The size of a word in bytes; all other sizes are multiples of it.
 pub(super) const WORD: usize = size_of::<u64>();
 
 impl<'a> RawRecord<'a> {

@@ -143,7 +143,7 @@ impl<'a> LinuxSource<'a> {
         Ok(Self::Code(access, bits, &setup.memory.sources))
     }
 
-    /// Returns the records that are compared: each code, each bit beside the first code, and all bits.
+    /// Returns the records to compare: each code; code 1 together with each one of the other bits; and all bits set.
     fn records(&self) -> impl Iterator<Item = u64> {
         let codes = match self {
             Self::Unknown => 0,

@@ -155,7 +155,8 @@ fn smaller_period(period: u32, samples: u64) -> Option<u32> {
         .find(|smaller| *smaller < period)
 }
 
-/// Returns what to do about an event that made no sample. `period` is the smallest one; `None` with frequencies.
+/// Returns what to do about an event that made no sample. `period` is the smallest sampling period;
+/// `None` with frequencies.
 const fn advice_for_rare_event(period: Option<u32>) -> &'static str {
     match period {
         Some(_) => "Choose another event, or record for longer.",

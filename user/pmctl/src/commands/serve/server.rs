@@ -204,7 +204,8 @@ impl AsyncWrite for WatchedStream {
     }
 }
 
-/// Duplicates the socket of a connection, by which the client's end can be noticed while hyper uses the connection.
+/// Duplicates the socket of a connection, to notice that the client has closed its half while hyper uses the
+/// connection.
 fn duplicate_socket(stream: &TcpStream) -> io::Result<TcpStream> {
     let socket = stream.as_fd().try_clone_to_owned()?;
     TcpStream::from_std(socket.into())

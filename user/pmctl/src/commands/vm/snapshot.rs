@@ -140,7 +140,7 @@ fn try_lock(directory: &Path) -> Option<Flock<File>> {
     Flock::lock(file, FlockArg::LockExclusiveNonblock).ok()
 }
 
-/// Makes a snapshot and gives it its final name, if that works. Returns a signal that ends pmctl, if one came.
+/// Makes a snapshot and gives it its final name. Ignores failures. Returns the signal that interrupted it, if any.
 fn make_snapshot(
     machine: &VirtualMachine<'_>,
     directory: &Path,

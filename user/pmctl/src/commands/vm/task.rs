@@ -66,7 +66,7 @@ pub(super) enum GuestContent {
     Missing(String),
 }
 
-/// The end of a command, and what the command lacked.
+/// The end of a command, and what it ran out of or missed: memory, room for files, the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct GuestEnd {
     /// Exit code, as in a shell.

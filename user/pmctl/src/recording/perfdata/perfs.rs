@@ -115,7 +115,7 @@ pub(super) fn parse(
 const UNFINISHED: &str = "the recording was not finished: `perf record` was killed, or still runs; it is shown as far as it \
                           had been written";
 
-/// Returns the end of the last record in a section that is not cut off.
+/// Returns the offset at which the last complete record of a section ends.
 fn end_of_whole_records(
     source: &RecordingBytes,
     (start, end): (u64, u64),

@@ -157,7 +157,7 @@ impl<W: Write> Pipe<W> {
         self.output.flush()
     }
 
-    /// Ends a round. Records after it are not older than those before the round.
+    /// Ends a round, and flushes the output. Later records are not older than those before the round.
     ///
     /// # Errors
     /// The errors of the output.
