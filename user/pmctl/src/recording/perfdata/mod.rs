@@ -45,6 +45,7 @@ mod records;
 mod sample_parts;
 mod sections;
 mod source;
+mod symbol_table;
 mod write;
 
 pub(crate) use attr::{Attr, BranchKinds, EventKind};
@@ -56,9 +57,7 @@ pub(crate) use features::BuildId;
 pub(crate) use host::Host;
 pub(crate) use identifier::identifier;
 pub(crate) use memory_access::{MemoryAccess, Weight};
-pub(crate) use notes::{
-    BufferGaps, FileFacts, Loss, Notes, Symbol, SymbolTable, warn, warn_of_losses,
-};
+pub(crate) use notes::{BufferGaps, Loss, Notes, warn, warn_of_losses};
 pub(crate) use perfmon_core::logic::lbr::is_kernel_address;
 pub(crate) use pipe::Pipe;
 pub(crate) use read::read;
@@ -70,6 +69,7 @@ pub(crate) use records::Records;
 pub(crate) use sample_parts::SampleParts;
 pub(crate) use sections::ReadError;
 pub(crate) use source::RecordingBytes;
+pub(crate) use symbol_table::{FileFacts, Symbol, SymbolTable};
 pub(crate) use write::{Finished, Writer, is_full};
 
 /// Writes a whole recording.

@@ -7,10 +7,11 @@ use std::time::SystemTime;
 use super::event::{Event, has_call_stack, parts};
 use super::features::BuildId;
 use super::host::Host;
-use super::notes::{FileFacts, Notes};
+use super::notes::Notes;
 use super::record::{Body, Record, Sample, Stamp};
 use super::records::Records;
 use super::sample_parts::SampleParts;
+use super::symbol_table::FileFacts;
 use crate::recording::file_text::text_of_path;
 
 /// A recording: everything that is in the file.
