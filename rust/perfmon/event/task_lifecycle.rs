@@ -168,7 +168,7 @@ pub(super) unsafe fn must_not_count_exec(binprm: *mut bindings::linux_binprm) ->
 /// Handles an exec of the current task, before anything of the program is mapped: enables the events with
 /// `enable_on_exec`, and removes the events with `remove_on_exec`. Samples show nothing of the program until
 /// [`on_exec`] is called.
-fn handle_exec() {
+fn begin_exec() {
     let is_removed = |event: &Event| event.config.remove_on_exec;
     let _pinned = pin();
     let counts = Cell::new(EndCounts::default());
@@ -222,7 +222,7 @@ pub(super) unsafe extern "C" fn on_rename(
     if by_exec {
         // perf handles an exec at this place, too. The record of the name is written below, before the records of the
         // program's mappings.
-        handle_exec();
+        begin_exec();
     }
     let mut name_words = [0; 2];
     // SAFETY: The function requires a string that ends with 0, which the tracepoint passes, and room for 16 bytes,

@@ -193,7 +193,7 @@ impl PerCpu {
             None => {}
         }
         if let Some(last) = records.last() {
-            self.follow_frequency(counter, count, last.tsc());
+            self.compute_next_period(counter, count, last.tsc());
         }
         let recorded_total = sampled.recorded_total.get();
         let events = overflows.wrapping_mul(period);
@@ -205,7 +205,7 @@ impl PerCpu {
 
     /// Computes the next period of an event with a frequency from the time that the last `samples` samples took. `last`
     /// is the time of the last sample, in cycles of the time-stamp counter.
-    fn follow_frequency(&self, counter: CounterId, samples: u64, last: u64) {
+    fn compute_next_period(&self, counter: CounterId, samples: u64, last: u64) {
         let (Some(sampler), Some(time), Some(next)) = (
             self.sampler(counter),
             self.sample_time(counter),
