@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The kinds of branch records. They differ in the number of branches, in the branches that can be recorded, and in the
-//! registers that start and stop the recording. [`super::lbr`] has the form of each record.
+//! registers that start and stop the recording.
+//!
+//! [`super::lbr`] has the form of each record, [`super::branches`] the filter, and [`super::recorded_branches`] the
+//! branches in the processor's records of precise samples.
 
 use super::branches::{is_call_stack, BranchStack, Branches};
 use super::event_attr::InvalidAttr;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The filter of the branch records, which selects the branches that are recorded. It follows from an event's modes, or from
 //! `branch_sample_type` of a `struct perf_event_attr` (Intel SDM, volume 3B, section 18.4.2).
+//!
+//! [`super::branch_records`] has the kinds of branch records and their control registers, [`super::lbr`] the form of each
+//! record, and [`super::recorded_branches`] the branches in the processor's records of precise samples.
 
 use super::event_attr::{
     InvalidAttr, PerfEventAttr, PERF_SAMPLE_BRANCH_ANY, PERF_SAMPLE_BRANCH_ANY_CALL,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! A branch record: the bits of its registers, and their form in traces and samples. [`super::branch_records`] has the
-//! kinds of records (Intel SDM, volume 3B, chapter 18 and "Last Branch Records"; AMD APM, volume 2, "Last Branch Stack
-//! Registers").
+//! A branch record: the bits of its registers, and their form in traces and samples (Intel SDM, volume 3B,
+//! chapter 18 and "Last Branch Records"; AMD APM, volume 2, "Last Branch Stack Registers").
+//!
+//! [`super::branch_records`] has the kinds of branch records and their control registers, [`super::branches`] the
+//! filter, and [`super::recorded_branches`] the branches in the processor's records of precise samples.
 
 use crate::abi;
 use core::mem::offset_of;

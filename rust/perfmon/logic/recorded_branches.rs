@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The branches in the processor's records of precise samples (PEBS, formats 4 to 6): the contents of the branch records
 //! when the sample was taken (Intel SDM, volume 3B, "Adaptive PEBS").
+//!
+//! [`super::branch_records`] has the kinds of branch records and their control registers, [`super::lbr`] the form of each
+//! record, and [`super::branches`] the filter.
 
 use super::branch_records::BranchRecords;
 use super::branches::BranchStack;

@@ -4,6 +4,20 @@
 //! The operations are methods of [`Pmu`], which execute the plans of [`crate::logic::plan`]. Which session, trace or
 //! event may use which counter is decided in [`crate::ownership`]. The vendors' late PMIs are handled in [`intel`] and
 //! [`amd`].
+//!
+//! | Methods of [`Pmu`] | file |
+//! |---|---|
+//! | construction, tables of registers; no access to hardware | `logic/pmu.rs` |
+//! | the counters of this CPU | this file |
+//! | claiming, restoring and releasing the registers of a CPU | `claim.rs` |
+//! | setting a counter up | `program.rs` |
+//! | starting, stopping, reloading and updating a counter | `control.rs` |
+//! | changing the event of a counter that events share | `share.rs` |
+//! | repairing registers that other software has changed | `repair.rs` |
+//! | clearing the extensions of Intel's counters | `extensions.rs` |
+//! | samples of the processor (PEBS): starting, stopping, converting records | `pebs.rs` |
+//! | samples of the processor: thresholds, and periods of a frequency | `pebs_period.rs` |
+//! | samples of the processor that need an interrupt each | `pebs_single.rs` |
 
 mod amd;
 mod claim;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The configuration of an event before it is opened: which event, which tasks, and when it counts.
+//! `sampler/builder.rs` adds the options of sampling to [`Builder`].
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

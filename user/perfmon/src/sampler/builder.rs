@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sample rate, the fields of samples, and the reader's wake-up.
+//! The sample rate, the fields of samples, and the reader's wake-up: options of sampling for the [`Builder`] of events.
 
 use perfmon_core::logic::event_attr::{self as attr, PerfEventAttr};
 
