@@ -117,7 +117,7 @@ pub(crate) enum Command {
     Export(Export),
     /// Serve counters for Prometheus, and profiles, over HTTP
     Serve(Serve),
-    /// Run perf, or another program that uses perf_event_open(2), on the driver's counters
+    /// Run perf, or another program that opens perf events, on the driver's counters
     Wrap(Wrap),
     /// Run stat, record, bench or wrap in a virtual machine with a PMU, on this machine's files
     Vm(Vm),

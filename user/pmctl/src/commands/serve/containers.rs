@@ -40,7 +40,7 @@ pub(crate) struct Containers {
     patterns: Vec<Pattern>,
     limit: CgroupLimit,
     /// The cgroups that are counted, by name.
-    containers: BTreeMap<PathBuf, Container>,
+    by_path: BTreeMap<PathBuf, Container>,
     /// Number of cgroups that match and are not counted.
     left_out_count: usize,
     /// The last message about cgroups that are not counted.
@@ -101,7 +101,7 @@ impl Containers {
             mount,
             patterns,
             limit,
-            containers: BTreeMap::new(),
+            by_path: BTreeMap::new(),
             left_out_count: 0,
             last_complaint: None,
             lost_count: 0,
@@ -122,12 +122,12 @@ impl Containers {
 
     /// Returns the number of cgroups that are counted.
     pub(super) fn cgroup_count(&self) -> usize {
-        self.containers.len()
+        self.by_path.len()
     }
 
     /// Returns the names of the counted cgroups. Some of their events may wait for a free counter.
     pub(crate) fn labels(&self) -> impl Iterator<Item = &Labels> {
-        self.containers.values().map(|container| &container.labels)
+        self.by_path.values().map(|container| &container.labels)
     }
 
     /// Returns the greatest number of cgroups that can be counted.
@@ -142,7 +142,7 @@ impl Containers {
 
     /// Returns the number of missing counts: the events that are not open, over all cgroups.
     pub(super) fn missing_count(&self) -> usize {
-        let containers = self.containers.values();
+        let containers = self.by_path.values();
         containers
             .map(|container| container.open_events.missing_count())
             .sum()
@@ -150,7 +150,7 @@ impl Containers {
 
     /// Returns the reason why the first missing event is not counted, if it is known.
     pub(crate) fn first_uncounted_reason(&self) -> Option<UncountedReason> {
-        let mut containers = self.containers.values();
+        let mut containers = self.by_path.values();
         containers.find_map(|container| container.open_events.first_uncounted_reason())
     }
 
@@ -169,14 +169,14 @@ impl Containers {
                 "--cgroups: {error:#}; the cgroups that were found before are still counted"
             )));
         }
-        let mut values = Vec::with_capacity(self.containers.len() * self.events.len());
-        for (index, container) in self.containers.values_mut().enumerate() {
+        let mut values = Vec::with_capacity(self.by_path.len() * self.events.len());
+        for (index, container) in self.by_path.values_mut().enumerate() {
             self.lost_count += container
                 .open_events
                 .read(|event, value| values.push((index, event, value)))?;
         }
         let labels: Vec<&Labels> = self
-            .containers
+            .by_path
             .values()
             .map(|container| &container.labels)
             .collect();
@@ -197,39 +197,39 @@ impl Containers {
             is_incomplete,
         } = search(mount, &self.patterns, SEARCH_LIMIT).inspect_err(|_| {
             // Removed cgroups still have descriptors, and the search may have failed for lack of descriptors.
-            self.containers
+            self.by_path
                 .retain(|_, container| container.found_cgroup.still_exists(mount));
         })?;
         let existing: HashSet<&FoundCgroup> = cgroups.iter().collect();
-        self.containers.retain(|_, container| {
+        self.by_path.retain(|_, container| {
             let cgroup = &container.found_cgroup;
             existing.contains(cgroup) || (is_incomplete && cgroup.still_exists(mount))
         });
-        let is_new = |cgroup: &FoundCgroup| !self.containers.contains_key(&cgroup.name);
+        let is_new = |cgroup: &FoundCgroup| !self.by_path.contains_key(&cgroup.name);
         let _reserve = if self.missing_count() > 0 || cgroups.iter().any(is_new) {
             reserve_descriptors()
         } else {
             Vec::new()
         };
-        for container in self.containers.values_mut() {
+        for container in self.by_path.values_mut() {
             // A counter that was in use may be free now.
             container.open_missing(&self.device, &self.events);
         }
         let mut failure = None;
         let mut is_full = false;
         self.left_out_count = 0;
-        cgroups.retain(|cgroup| !self.containers.contains_key(&cgroup.name));
+        cgroups.retain(|cgroup| !self.by_path.contains_key(&cgroup.name));
         // Cgroups of higher levels come first, since users may make any number of cgroups within theirs. The sort is stable,
         // so cgroups of one level stay in the order of their names.
         cgroups.sort_by_key(FoundCgroup::levels);
         for found_cgroup in cgroups {
-            if self.containers.len() >= self.limit.max_count || is_full {
+            if self.by_path.len() >= self.limit.max_count || is_full {
                 self.left_out_count += 1;
                 continue;
             }
             match self.open_container(&found_cgroup) {
                 Ok(container) => {
-                    self.containers.insert(found_cgroup.name, container);
+                    self.by_path.insert(found_cgroup.name, container);
                 }
                 // The cgroup was removed after it was found.
                 Err(error) if error.cause == Cause::NoSuchCgroup => {}
@@ -281,7 +281,7 @@ impl Containers {
             let help = error.cause.help().unwrap_or_default();
             return Some(format!(
                 "only {} cgroups are counted, since opening another one failed: {error}\n{help}",
-                self.containers.len()
+                self.by_path.len()
             ));
         }
         (self.left_out_count > 0).then(|| {

@@ -91,7 +91,8 @@ pub(crate) enum Body {
         out: bool,
         other: Task,
     },
-    /// The kernel has generated code at run time, such as a BPF program. `kind` and `flags` are those of PERF_RECORD_KSYMBOL.
+    /// The kernel has generated code at run time, such as a BPF program. `kind` and `flags` are those of
+    /// `PERF_RECORD_KSYMBOL`.
     Code {
         address: u64,
         length: u32,
