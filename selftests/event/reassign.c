@@ -436,6 +436,27 @@ TEST_F(reassign, a_refused_output_moves_nothing)
 	close(sampled);
 }
 
+/* PERFMON_GET_OWNER names the program of an event for the counter to which the event has moved. */
+TEST_F(reassign, moved_event_keeps_its_owner)
+{
+	struct perfmon_counter_owner owner = { .kind = 99 };
+	int counting, sampled, device;
+
+	if (!self->has_limited)
+		return;
+	occupy_low_counters(_metadata, self, 0, &counting, &sampled);
+	make_room(_metadata, self, 0);
+	owner.num = counter_of(counting);
+	EXPECT_LE(COUNTERS_OF_LOADS, owner.num);
+	device = device_open(O_RDONLY);
+	ASSERT_LE(0, device);
+	EXPECT_EQ(0, device_ioctl(device, PERFMON_GET_OWNER, &owner));
+	EXPECT_EQ(getpid(), owner.pid);
+	close(device);
+	close(counting);
+	close(sampled);
+}
+
 /* Events of a task move while it runs and moves between CPUs. */
 TEST_F(reassign, moving_events_are_counted_exactly)
 {

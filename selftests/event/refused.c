@@ -5,6 +5,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +19,7 @@
 
 #define N	1000000UL
 #define ANY_CPU	(-1)
+#define ROOT	"/tmp/cgroup"
 
 FIXTURE(refused)
 {
@@ -143,6 +146,28 @@ TEST_F(refused, event_that_exec_enables_there_fails)
 	EXPECT_EQ(-EIO, event_count(self->fd));
 	close(start_pipe[0]);
 	close(start_pipe[1]);
+}
+
+/*
+ * The CPU without counting marks its own part of a cgroup's event as broken. It does not wait for
+ * that of another CPU, which counts the root cgroup all the time.
+ */
+TEST_F(refused, event_of_the_root_cgroup_fails_after_a_task_ran_there)
+{
+	struct perf_event_attr attr = event_instructions();
+	int root;
+
+	mkdir(ROOT, 0700);
+	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
+	root = open(ROOT, O_RDONLY | O_DIRECTORY);
+	self->fd = event_maker_perfmon.open(&attr, root, ANY_CPU, -1, PERF_FLAG_PID_CGROUP);
+	close(root);
+	EXPECT_EQ(0, umount2(ROOT, MNT_DETACH));
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, event_enable(self->fd));
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	loop(N);
+	EXPECT_EQ(-EIO, event_count(self->fd));
 }
 
 TEST_F(refused, group_whose_leader_is_disabled_misses_nothing)

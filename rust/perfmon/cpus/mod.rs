@@ -217,7 +217,6 @@ fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
     percpu
         .overlapping_counters
         .set(ownership.overlapping_counters());
-    percpu.cpu_number.set(here.id().as_u32().into());
     percpu.brought_up.set(1);
     event::load_contexts(here);
 }

@@ -197,7 +197,6 @@ pub(super) fn make_room(
     };
     for (from, to) in moves.each() {
         move_events(ownership, &movable[from.index()], from, to).ok()?;
-        ownership.move_claimant(from, to);
         movable.swap(from.index(), to.index());
     }
     Some(moves.freed_counter())
@@ -375,6 +374,7 @@ fn move_events(
     from: CounterId,
     to: CounterId,
 ) -> Result {
+    let was_free = ownership.free_counters() & to.bit() != 0;
     for (index, event) in events.each().enumerate() {
         let place = event.target.place();
         if let Err(error) = ownership.share_counters(place, to.bit(), &event.config) {
@@ -383,6 +383,9 @@ fn move_events(
             }
             return Err(error);
         }
+    }
+    if was_free {
+        ownership.copy_claimant(from, to);
     }
     for event in events.each() {
         event.set_counter(to);

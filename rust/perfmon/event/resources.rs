@@ -2,7 +2,7 @@
 //! The resources of an event: its counters, extra register, branch records, and sample rate.
 
 use super::{
-    attach::{own_counters, register_conflicts, with_each_context},
+    attach::{self, own_counters, register_conflicts, with_each_context},
     event::{ChosenCounters, Event},
     reassign,
     target::Target,
@@ -163,7 +163,12 @@ fn choose_counters(
     if !config.takes_turns {
         return chosen_counter.map(ChosenCounters::only);
     }
-    let counters_for_turns = turn_counters(config, &offers);
+    // Moves may have changed the events of the counters.
+    let own_counters = attach::own_counters(target, config);
+    let counters_for_turns = turn_counters(
+        config,
+        &ownership.offers(target.place(), config, own_counters),
+    );
     if chosen_counter.is_none() {
         widen_event(ownership, target, counters_for_turns);
     }
@@ -212,6 +217,7 @@ fn widen_event(ownership: &mut Ownership, target: &Target, wanted: u64) {
         .share_counters(place, counter.bit(), &event.config)
         .is_ok()
     {
+        ownership.copy_claimant(event.counter(), counter);
         event.add_counter_in_turn(counter);
     }
 }

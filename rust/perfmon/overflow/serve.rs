@@ -53,13 +53,13 @@ fn acknowledge(here: ThisCpu<'_>, global: &GlobalMsrs, active_counters: u64) -> 
     const COUNTERS_FROZEN: u64 = 1 << 59;
 
     let status = msr::read(here, global.status);
-    let overflowed_counters = status & active_counters;
-    if overflowed_counters != 0 {
+    // The PMI that froze the counters may be that of a full buffer, or of a counter that was stopped meanwhile.
+    let served = status & (active_counters | COUNTERS_FROZEN);
+    if served != 0 {
         // The bits are cleared before the counters are read, so that a later overflow sets its bit again.
-        let served = status & (active_counters | COUNTERS_FROZEN);
         msr::write(here, global.clear, served);
     }
-    overflowed_counters
+    served & active_counters
 }
 
 /// Returns whether the status register shows an overflow of one of `counters`. The caller unmasks LVTPC only if there

@@ -35,6 +35,18 @@ impl Claimant {
         Self { process, name }
     }
 
+    /// Returns another reference to the program.
+    pub(super) fn another(&self) -> Self {
+        // SAFETY: The function requires a process that is not freed: by the type invariant `process` is a counted
+        // reference.
+        let process = unsafe { ffi::perfmon_process_get(self.process) };
+        // INVARIANT: The function returns a counted reference.
+        Self {
+            process,
+            name: self.name,
+        }
+    }
+
     /// Returns the PID of the process in the caller's PID namespace; 0 if it has no PID there, or has exited.
     pub(super) fn process_number(&self) -> i32 {
         // SAFETY: The function requires a process that is not freed: `process` is a counted reference.

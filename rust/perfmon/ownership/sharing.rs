@@ -203,10 +203,13 @@ impl Ownership {
         Ok(())
     }
 
-    /// Moves the claimant of counter `from` to counter `to`, along with the events of `from`: `PERFMON_GET_OWNER` then
-    /// reports it for `to`.
-    pub(crate) fn move_claimant(&mut self, from: CounterId, to: CounterId) {
-        self.claimants.swap(from.index(), to.index());
+    /// Makes the claimant of counter `from` that of counter `to`, too, which an event of `from` has just been given:
+    /// `PERFMON_GET_OWNER` then reports it for `to`, and not the program whose event needs the room.
+    pub(crate) fn copy_claimant(&mut self, from: CounterId, to: CounterId) {
+        let claimant = self.claimants[from.index()]
+            .as_ref()
+            .map(Claimant::another);
+        self.claimants[to.index()] = claimant;
     }
 
     /// Takes these counters from an event, each by [`Self::unshare_counter`].

@@ -44,7 +44,7 @@ pub(crate) use self::{
 };
 
 use crate::{
-    cpu::{self, PercpuAreas, ThisCpu},
+    cpu::{self, possible_cpus, PercpuAreas, ThisCpu},
     logic::pmu::Pmu,
 };
 use kernel::{cpu::CpuId, prelude::*};
@@ -53,7 +53,7 @@ use kernel::{cpu::CpuId, prelude::*};
 ///
 /// # Invariants
 ///
-/// While a value of this type exists, there is a zero-initialized [`PerCpu`] for each possible CPU.
+/// While a value of this type exists, there is a [`PerCpu`] for each possible CPU. At first it is zero, but for its number.
 pub(crate) struct Memory(#[allow(dead_code, reason = "frees the memory when dropped")] PercpuAreas);
 
 impl Memory {
@@ -63,10 +63,14 @@ impl Memory {
     ///
     /// To be called once in the module's life. The result must outlive every [`ThisCpu`] and every use of [`of_cpu`].
     pub(crate) unsafe fn new() -> Result<Self> {
-        // INVARIANT: Each area has the size of a `PerCpu`, and is zero at first.
         // SAFETY: `PercpuAreas::new` is to be called once, and its result must outlive every use of the areas: the
         // caller promises both.
-        Ok(Self(unsafe { PercpuAreas::new::<PerCpu>() }?))
+        let areas = unsafe { PercpuAreas::new::<PerCpu>() }?;
+        for cpu in possible_cpus() {
+            of_cpu(cpu).cpu_number.set(cpu.as_u32().into());
+        }
+        // INVARIANT: Each area has the size of a `PerCpu`, and was zero before the number was written.
+        Ok(Self(areas))
     }
 }
 

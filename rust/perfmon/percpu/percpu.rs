@@ -34,7 +34,7 @@ pub(crate) struct PerCpu {
     pub(crate) brought_up: Word,
     /// Not 0 while the CPU is online but its counters can't be used, so that events of tasks miss counts here.
     pub(crate) is_refused: Word,
-    /// The CPU's number, while it is used for counting.
+    /// The CPU's number.
     pub(crate) cpu_number: Word,
     /// Not 0 if no other CPU was ever used for counting, so that the values here are those of the whole machine.
     pub(crate) single_cpu: Word,

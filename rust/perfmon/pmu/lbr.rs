@@ -138,20 +138,21 @@ pub(crate) fn start(here: ThisCpu<'_>, branches: Branches, interrupt_user: u64) 
 
 /// Sets the users that read the records in interrupts. The records can freeze while there is one.
 fn change_interrupt_users(here: ThisCpu<'_>, pmu: &Pmu, interrupt_users: u64) {
-    let (saved, msrs) = (&here.percpu().branches, &pmu.registers.branches);
+    let saved = &here.percpu().branches;
     let could_freeze = saved.interrupt_users.get() != 0;
     saved.interrupt_users.set(interrupt_users);
     if could_freeze == (interrupt_users != 0) {
         return;
     }
     // The first user sets the freeze bit, the last user clears it: both flip it.
-    let debugctl_bits = saved.debugctl_bits.get() ^ saved.freeze_bit.get();
+    let freeze_bit = saved.freeze_bit.get();
+    let debugctl_bits = saved.debugctl_bits.get() ^ freeze_bit;
     saved.debugctl_bits.set(debugctl_bits);
-    if !are_excluded(here, pmu) {
-        msr::execute_step(
-            here,
-            &Step::set_bits(Msr::DEBUGCTL, msrs.debugctl, debugctl_bits),
-        );
+    if freeze_bit != 0 && !are_excluded(here, pmu) {
+        // The enable bit stays as it is: if other software has cleared it, `repair` has to find that, and to drop the
+        // old branches.
+        let step = Step::set_bits(Msr::DEBUGCTL, freeze_bit, debugctl_bits & freeze_bit);
+        msr::execute_step(here, &step);
     }
 }
 

@@ -371,6 +371,8 @@ unsafe extern "C" {
     pub fn perfmon_must_not_count_exec(bprm: *const linux_binprm) -> bool;
     #[doc = " Returns a reference to the caller's process."]
     pub fn perfmon_own_process() -> *mut pid;
+    #[doc = " Returns another reference to @process."]
+    pub fn perfmon_process_get(process: *mut pid) -> *mut pid;
     #[doc = " Releases the reference to @process."]
     pub fn perfmon_process_put(process: *mut pid);
     #[doc = " Returns the ID of a process in the caller's PID namespace; 0 if the process has\n none there, or has exited."]

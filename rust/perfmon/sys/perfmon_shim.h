@@ -488,6 +488,8 @@ bool perfmon_task_has_mm(const struct task_struct *task, const struct mm_struct 
 bool perfmon_must_not_count_exec(const struct linux_binprm *bprm);
 /* Returns a reference to the caller's process. */
 struct pid *perfmon_own_process(void);
+/* Returns another reference to @process. */
+struct pid *perfmon_process_get(struct pid *process);
 /* Releases the reference to @process. */
 void perfmon_process_put(struct pid *process);
 /*

@@ -107,6 +107,11 @@ struct pid *perfmon_own_process(void)
 	return get_pid(task_tgid(current));
 }
 
+struct pid *perfmon_process_get(struct pid *process)
+{
+	return get_pid(process);
+}
+
 void perfmon_process_put(struct pid *process)
 {
 	put_pid(process);
