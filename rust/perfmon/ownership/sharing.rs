@@ -206,9 +206,7 @@ impl Ownership {
     /// Makes the claimant of counter `from` that of counter `to`, too, which an event of `from` has just been given:
     /// `PERFMON_GET_OWNER` then reports it for `to`, and not the program whose event needs the room.
     pub(crate) fn copy_claimant(&mut self, from: CounterId, to: CounterId) {
-        let claimant = self.claimants[from.index()]
-            .as_ref()
-            .map(Claimant::another);
+        let claimant = self.claimants[from.index()].as_ref().map(Claimant::another);
         self.claimants[to.index()] = claimant;
     }
 

@@ -88,7 +88,7 @@ pub(crate) struct Options {
     pub(crate) ignored: bool,
 
     #[command(flatten)]
-    libtest_options: LibtestOptions,
+    libtest: LibtestOptions,
 }
 
 /// Options of Rust's test programs, which test runners and users pass to all targets. They have no effect here.
