@@ -132,7 +132,7 @@ TEST_F(coexist, perf_is_refused_while_a_counter_is_set_up)
 	EXPECT_COUNTED(perf_count_loop_once(N));
 }
 
-/* Returns the owner of counter 0 that a caller without rights is told. */
+/* Returns the owner of counter 0 as PERFMON_GET_OWNER tells it to a caller without rights. */
 static int owner_without_rights(int fd)
 {
 	struct perfmon_counter_owner owner = { .num = 0 };
@@ -148,7 +148,7 @@ static int owner_without_rights(int fd)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -EINTR;
 }
 
-/* A caller without rights is told the result of the last attempt to get the counters. */
+/* PERFMON_GET_OWNER tells a caller without rights how the last attempt to get the counters ended. */
 TEST_F(coexist, perf_is_the_owner_after_a_load_beside_it)
 {
 	int perf, fd;

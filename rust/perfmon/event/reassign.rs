@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Moving events to other counters, so that a new event gets a counter ([`crate::logic::reassign`]).
 //!
-//! Events that share a counter move together to a free counter. If no such moves make room, single events move: only
-//! those events of a counter move that exclude the new event. Each of them moves to a counter whose events all have the
-//! same event select, to a free counter, or to a counter from which other events can move in the same way.
+//! Events that share a counter move together to a free counter. If no such moves make room, single events move: the
+//! events of a counter that exclude the new event. Each moves to a counter whose events all have its event select, to a
+//! free counter, or to a counter from which other events can move in the same way.
 //!
 //! An event is in the list of its counter from when it is attached until it is closed. If all events of a counter are in
 //! its list, they can move: first the events become users of the new counter, then their slots close their windows on the

@@ -103,8 +103,8 @@ impl<'a> SampleBranches<'a> {
         newest: 0,
     };
 
-    /// Returns the branches of a sample from `words`, the branches of the processor's record, of which `branches` chooses
-    /// those that samples show.
+    /// Returns the branches of a sample. `words` are the branches of the processor's record; `branches` chooses which of
+    /// them the sample shows.
     pub(crate) fn of_record(branches: &'a RecordedBranches, words: &'a [u64]) -> Self {
         Self::Recorded {
             branches,

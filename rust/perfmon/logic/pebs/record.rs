@@ -107,8 +107,8 @@ impl<R: PebsRecord> PebsRecord for &R {
     }
 }
 
-/// The registers in a record, as they are after the instruction: `ip` is the address of the next instruction. The names are
-/// those of `struct pt_regs`.
+/// The registers in a record, as they are after the instruction: `ip` is the address of the next instruction. The fields
+/// are named as in `struct pt_regs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct RecordRegisters {

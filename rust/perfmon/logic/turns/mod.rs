@@ -253,8 +253,8 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         self.members.get(index).map_or(0, Member::counters)
     }
 
-    /// Gives a turn to the members of a group for which `is_counting` is true, if there are counters for all of these. Returns
-    /// whether there are enough counters.
+    /// Gives a turn to the members of a group for which `is_counting` is true. If there are too few counters for them all,
+    /// gives a turn to none, and returns false.
     fn assign_group(&mut self, leader: usize, is_counting: impl Fn(&[M], usize) -> bool) -> bool {
         let (members_by_counter, free) = (self.members_by_counter, self.free);
         let used_registers = self.registers.used();

@@ -91,8 +91,8 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// Compares rows grouped by these keys. `pairs` has, for each recording but the first, its programs paired with
-    /// those of the first.
+    /// Compares rows grouped by these keys. `pairs` has an entry for each recording but the first: its programs, each
+    /// with the program of the first recording that it is compared with.
     pub(super) fn new(
         event: CommonEvent,
         sides: &[Side<'_>],
