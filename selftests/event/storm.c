@@ -34,6 +34,18 @@
 /* The memory that the rest of the system may take meanwhile. */
 #define GROWTH_KB	2048
 
+/* What a sample shows of the loop's progress: a loss is traced by it. */
+struct step {
+	__u64 time, ip, rcx, period;
+	__u32 cpu;
+};
+
+/* The samples of one execution of the loop. */
+struct steps {
+	struct step list[PERIODS];
+	unsigned long count;
+};
+
 /* A program's number of mappings, in a cache line of its own. */
 struct mapper {
 	__u64 mappings;
@@ -193,21 +205,58 @@ static bool memory_comes_back(long vmalloc, long slab)
 	return false;
 }
 
+static void add_step(const struct sample *sample, void *data)
+{
+	struct steps *steps = data;
+
+	if (steps->count < PERIODS)
+		steps->list[steps->count++] = (struct step) {
+			.time = sample->time,
+			.ip = sample->ip,
+			.rcx = sample->abi ? sample->registers[0] : 0,
+			.period = sample->period,
+			.cpu = sample->cpu,
+		};
+}
+
+/*
+ * Prints the samples before and after each gap of more than a period. The rounds of the loop that are
+ * left, RCX, tell when the sample after the gap was taken: at the end of a period, or at any time.
+ */
+static void print_gaps(struct __test_metadata *_metadata, const struct steps *steps)
+{
+	unsigned long i;
+
+	for (i = 0; i < steps->count; i++) {
+		const struct step *s = &steps->list[i], *last = i ? s - 1 : s;
+
+		if (i && (last->rcx - s->rcx) * LOOP_INSNS < 2 * PERIOD && i + 1 < steps->count)
+			continue;
+		TH_LOG("sample %lu: time %llu, %llu ns after the last one, CPU %u (%u), RCX %llu, %llu less, ip %#llx (loop %p), period %llu",
+		       i, s->time, s->time - last->time, s->cpu, last->cpu, s->rcx,
+		       last->rcx - s->rcx, s->ip, labelled_loop_begin, s->period);
+	}
+}
+
 /* Samples the loop with the other event. Returns its count. */
 static __s64 sample_loop(struct __test_metadata *_metadata, FIXTURE_DATA(storm) *self)
 {
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct sampler *s = &self->other;
+	struct steps steps = {};
 
 	ASSERT_EQ(0, event_reset(s->fd));
 	ASSERT_EQ(0, event_enable(s->fd));
 	labelled_loop(LOOPS);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &sums, NULL, NULL);
+	sampler_read(s, &sums, add_step, &steps);
 	EXPECT_FALSE(sums.malformed);
-	EXPECT_EQ(PERIODS, sums.samples);
+	EXPECT_EQ(PERIODS, sums.samples) {
+		print_gaps(_metadata, &steps);
+	}
 	EXPECT_EQ(0UL, sums.lost);
 	EXPECT_EQ(0UL, sums.throttled);
+	EXPECT_EQ(0UL, sums.unthrottled);
 	EXPECT_EQ(0UL, sums.others);
 	return event_count(s->fd);
 }
@@ -216,6 +265,8 @@ static void open_other(struct __test_metadata *_metadata, FIXTURE_DATA(storm) *s
 {
 	struct perf_event_attr attr = event_every(PERIOD);
 
+	attr.sample_type |= PERF_SAMPLE_REGS_INTR;
+	attr.sample_regs_intr = REGISTER_CX;
 	ASSERT_EQ(0, sampler_open(&self->other, &event_maker_perfmon, &attr, 0, -1, ORDER));
 }
 
