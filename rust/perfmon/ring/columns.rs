@@ -5,7 +5,7 @@
 use crate::logic::{
     anchor::Anchor,
     memory_access::{AccessReader, AccessWords},
-    pebs::{is_user_address, user_address_or_zero, PebsRecord},
+    pebs::{is_user_address, kernel_address_or_zero, user_address_or_zero, PebsRecord},
     sample_format::Header,
 };
 
@@ -38,6 +38,8 @@ pub(super) enum Column {
     Events,
     /// The address of the data.
     Address,
+    /// The address of the data if it is in the kernel, otherwise 0.
+    KernelAddress,
     /// The weight.
     Weight,
     /// The weight, if it is the latency of the access, or the cycles of a transaction.
@@ -112,7 +114,10 @@ impl SampleTemplate {
     pub(super) fn push<R: PebsRecord>(&mut self, column: Column) {
         let column = match column {
             Column::Events if !R::IS_MERGED => Column::Common(self.period),
-            Column::Address | Column::Weight if !R::HAS_ACCESS => Column::Common(0),
+            Column::Address | Column::KernelAddress | Column::Weight if !R::HAS_ACCESS => {
+                Column::Common(0)
+            }
+            Column::KernelAddress if self.is_user_only => Column::Common(0),
             Column::Source if !R::HAS_ACCESS => Column::Common(AccessWords::NONE.source),
             Column::Weight if self.access.is_latency_only() => Column::Latency,
             column => column,
@@ -296,6 +301,9 @@ unsafe fn write_block<R: PebsRecord>(records: &[R], to: *mut u64, template: &Sam
             }),
             Column::Events => to.write(records, |record| [period.wrapping_mul(record.overflows())]),
             Column::Address => to.write(records, |record| [record.access().address]),
+            Column::KernelAddress => to.write(records, |record| {
+                [kernel_address_or_zero(record.access().address)]
+            }),
             Column::Weight => to.write(records, |record| [access.weight(&record.access())]),
             Column::Latency => to.write(records, |record| [access.latency(&record.access())]),
             Column::Source => to.write(records, |record| [access.source(&record.access())]),

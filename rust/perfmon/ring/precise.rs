@@ -3,6 +3,7 @@
 
 use super::{
     columns::{write_columns, Column, SampleTemplate, MAX_WORDS},
+    sample::hides_program,
     Record, Ring, Sampler,
 };
 use crate::logic::{
@@ -188,6 +189,11 @@ impl Sampler {
 
         let format = self.sampling.format;
         let ids = self.ids(samples.task);
+        let address = if hides_program(samples.task) {
+            Column::KernelAddress
+        } else {
+            Column::Address
+        };
         let header = |misc, words| Header {
             kind: PERF_RECORD_SAMPLE,
             misc: misc | PERF_RECORD_MISC_EXACT_IP,
@@ -198,7 +204,7 @@ impl Sampler {
             (PERF_SAMPLE_IP, Column::Ip),
             (PERF_SAMPLE_TID, Column::Common(ids)),
             (PERF_SAMPLE_TIME, Column::Time),
-            (PERF_SAMPLE_ADDR, Column::Address),
+            (PERF_SAMPLE_ADDR, address),
             (PERF_SAMPLE_ID, Column::Common(self.id)),
             (PERF_SAMPLE_STREAM_ID, Column::Common(self.id)),
             (PERF_SAMPLE_CPU, Column::Common(samples.cpu.into())),

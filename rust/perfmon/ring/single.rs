@@ -6,7 +6,7 @@
 //! registers and the callers of the interrupt only if these belong to the mode of the recorded instruction.
 
 use super::{
-    sample::{is_user, user_registers, KernelChain, Place},
+    sample::{hides_program, is_user, user_registers, KernelChain, Place},
     Interrupt, Ring, Sampler,
 };
 use crate::{
@@ -18,7 +18,8 @@ use crate::{
         },
         memory_access::{AccessWords, MEMORY_PARTS},
         pebs::{
-            is_user_address, user_address_or_zero, RecordGroups, RecordRegisters, SingleRecord,
+            is_user_address, kernel_address_or_zero, user_address_or_zero, RecordGroups,
+            RecordRegisters, SingleRecord,
         },
     },
     sys::ffi,
@@ -189,7 +190,8 @@ impl Sampler {
             time: anchor.ns_at(record.tsc),
             access: if self.has_access() && !is_hidden {
                 let reader = self.sampling.access.reader(self.sampling.format);
-                visible_access(reader.words(&record.access), self.is_user_only)
+                let words = reader.words(&record.access);
+                visible_access(words, self.is_user_only, hides_program(task))
             } else {
                 AccessWords::NONE
             },
@@ -201,16 +203,16 @@ impl Sampler {
 }
 
 /// Returns the access to memory that a sample may show. An address of the kernel becomes 0 if the event excludes the
-/// kernel.
-fn visible_access(words: AccessWords, is_user_only: bool) -> AccessWords {
-    AccessWords {
-        address: if is_user_only {
-            user_address_or_zero(words.address)
-        } else {
-            words.address
-        },
-        ..words
+/// kernel, and an address of the program if the program is hidden.
+fn visible_access(words: AccessWords, is_user_only: bool, program_is_hidden: bool) -> AccessWords {
+    let mut address = words.address;
+    if is_user_only {
+        address = user_address_or_zero(address);
     }
+    if program_is_hidden {
+        address = kernel_address_or_zero(address);
+    }
+    AccessWords { address, ..words }
 }
 
 /// Replaces the flags, the instruction pointer and the general registers by those of a record.

@@ -255,6 +255,8 @@ unsafe extern "C" {
     pub fn perfmon_may_show_regs(regs: *mut pt_regs, task: *const task_struct) -> bool;
     #[doc = " Hides the program that the current task has begun to execute from samples on this\n CPU, or shows it again. For callers with interrupts off."]
     pub fn perfmon_hide_program(hide: bool);
+    #[doc = " Returns whether samples of the current task may show nothing of its program: it\n is in execve(2), or perfmon_hide_program() has hidden it on this CPU. For callers\n that can't leave the CPU."]
+    pub fn perfmon_program_is_hidden() -> bool;
     #[doc = " Returns the registers of the program that was interrupted, or that has called\n the kernel. NULL in a kernel thread, in execve(2), while the registers are\n being saved, and if @task is neither NULL nor the current task."]
     pub fn perfmon_user_regs(regs: *mut pt_regs, task: *const task_struct) -> *mut pt_regs;
     #[doc = " Returns the registers of the program that has called the kernel, or that an\n interrupt has interrupted. For callers outside of NMIs. NULL in a kernel thread,\n in execve(2), and if @task is neither NULL nor the current task."]

@@ -274,6 +274,12 @@ bool perfmon_may_show_regs(struct pt_regs *regs, const struct task_struct *task)
  */
 void perfmon_hide_program(bool hide);
 /*
+ * Returns whether samples of the current task may show nothing of its program: it
+ * is in execve(2), or perfmon_hide_program() has hidden it on this CPU. For callers
+ * that can't leave the CPU.
+ */
+bool perfmon_program_is_hidden(void);
+/*
  * Returns the registers of the program that was interrupted, or that has called
  * the kernel. NULL in a kernel thread, in execve(2), while the registers are
  * being saved, and if @task is neither NULL nor the current task.

@@ -100,14 +100,14 @@ void perfmon_hide_program(bool hide)
  * An exec may fail after the new program has got its credentials and its memory, for
  * lack of memory for instance. The kernel clears in_execve then, before the task ends.
  */
-static bool is_new_program(void)
+bool perfmon_program_is_hidden(void)
 {
 	return current->in_execve || this_cpu_read(program_is_hidden);
 }
 
 bool perfmon_may_show_regs(struct pt_regs *regs, const struct task_struct *task)
 {
-	return user_mode(regs) || (perfmon_on_stack_of(task) && !is_new_program());
+	return user_mode(regs) || (perfmon_on_stack_of(task) && !perfmon_program_is_hidden());
 }
 
 /*
@@ -173,7 +173,7 @@ struct pt_regs *perfmon_saved_user_regs(const struct task_struct *task)
 	 * new program are set before on_exec() checks which users may look at
 	 * it.
 	 */
-	if (current->flags & (PF_KTHREAD | PF_USER_WORKER) || is_new_program())
+	if (current->flags & (PF_KTHREAD | PF_USER_WORKER) || perfmon_program_is_hidden())
 		return NULL;
 	return task_pt_regs(current);
 }

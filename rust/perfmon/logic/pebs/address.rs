@@ -15,3 +15,11 @@ pub const fn is_user_address(ip: u64) -> bool {
 pub const fn user_address_or_zero(address: u64) -> u64 {
     address & !((address as i64 >> 63) as u64)
 }
+
+/// Returns the address if it is the kernel's, else 0. Samples show no address of a program that their readers may not look
+/// at.
+#[inline(always)]
+#[must_use]
+pub const fn kernel_address_or_zero(address: u64) -> u64 {
+    address & (address as i64 >> 63) as u64
+}

@@ -19,7 +19,7 @@ pub use self::adaptive_record::{
     AccessBranchRecord, AccessRecord, AccessRegisterRecord, AdaptiveRecord, BasicRecord,
     BranchRecord, LongRecord, RegisterBranchRecord, RegisterRecord,
 };
-pub use self::address::{is_user_address, user_address_or_zero};
+pub use self::address::{is_user_address, kernel_address_or_zero, user_address_or_zero};
 pub use self::ds_area::{DsWord, PebsBuffer};
 pub use self::format::{PebsFormat, PARTS_OF_RECORDS};
 pub use self::full_record::FullRecord;
