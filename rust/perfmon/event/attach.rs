@@ -244,6 +244,7 @@ fn attach_to_task(
     let task_ptr: *const bindings::task_struct = task.as_ptr();
     let mut room = SlotMemory::for_event(event)?;
     loop {
+        check_not_exiting(task)?;
         if let Some(result) = add_to_context(event, &event.target, &mut room, cpu, leader) {
             return result;
         }
@@ -275,10 +276,7 @@ fn insert_task_context(
     let mut lock = table::lock();
     // An exiting task sets its flag first, then takes the lock once, and then removes its context: so a context that
     // is added while the flag is clear is removed.
-    // SAFETY: The function requires a task that is alive: `task` borrows a counted reference.
-    if unsafe { ffi::perfmon_task_is_exiting(task.as_ptr()) } {
-        return Err(ESRCH.into());
-    }
+    check_not_exiting(task)?;
     // If another task removed the last event from the context, the context is gone. The other task may not have removed
     // the context from the table yet.
     // SAFETY: `TASKS.find` requires the table's lock: `lock` is its guard, and is held until the context was last
@@ -295,6 +293,19 @@ fn insert_task_context(
         TASKS.add(&mut lock, new);
     }
     Ok(is_new)
+}
+
+/// Checks that a task is not exiting.
+///
+/// # Errors
+///
+/// ESRCH if it is.
+fn check_not_exiting(task: &Task) -> Result {
+    // SAFETY: The function requires a task that is alive: `task` borrows a counted reference.
+    if unsafe { ffi::perfmon_task_is_exiting(task.as_ptr()) } {
+        return Err(ESRCH);
+    }
+    Ok(())
 }
 
 /// Loads the context of a task, which has just been added to the table, on the CPU that runs the task.
