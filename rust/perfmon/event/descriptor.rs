@@ -136,12 +136,13 @@ impl Descriptor for Event {
 
     fn fasync(&self, change: FasyncChange) -> Result {
         check_notifications(self)?;
+        self.sampler.notifier.wait.fasync(&change)?;
         self.sampler.notifier.follow_overflows();
         if self.sampler.sampling.is_precise {
             // From now on each record of the processor causes an interrupt.
             refresh(self);
         }
-        self.sampler.notifier.wait.fasync(&change)
+        Ok(())
     }
 
     fn mmap(&self, area: &Area<'_>) -> Result {
