@@ -75,6 +75,11 @@ impl CpuSets {
         &self.in_use
     }
 
+    /// Returns the CPUs that are used for counting, and those that will be used for it when the system wakes up.
+    pub(crate) fn counted(&self) -> [&CpuSet; 2] {
+        [&self.in_use, &self.paused]
+    }
+
     /// Returns whether a CPU is used for counting, or will be used for it when the system wakes up.
     pub(crate) fn is_counted(&self, cpu: CpuId) -> bool {
         self.in_use.contains(cpu) || self.paused.contains(cpu)

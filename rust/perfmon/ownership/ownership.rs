@@ -251,18 +251,20 @@ impl Ownership {
         self.cleaners += 1;
     }
 
-    /// Returns the control register of a counter with which Linux perf counts, on any CPU that is used for counting;
-    /// `None` if perf does not count, or the counters are reserved for the module.
+    /// Returns the control register of a counter with which Linux perf counts, on any CPU that is used for counting, or
+    /// will be used for it when the system wakes up; `None` if perf does not count, or the counters are reserved for the module.
     pub(super) fn control_msr_in_use_by_perf(&self) -> Option<Msr> {
         let control_msr = MsrCell::default();
         if self.is_reserved() {
             return None;
         }
-        self.on_each(|here| {
-            if let Some(msr) = pmu::common().control_msr_in_use(here) {
-                control_msr.set(msr);
-            }
-        });
+        for cpus in self.cpus.counted() {
+            cpu::on_each(cpus, |here| {
+                if let Some(msr) = pmu::common().control_msr_in_use(here) {
+                    control_msr.set(msr);
+                }
+            });
+        }
         control_msr.get()
     }
 
