@@ -7,8 +7,6 @@
 //! so (`mmap: 0`).
 
 use super::{
-    cgroup,
-    context::HeldContext,
     event::Event,
     record,
     slot::{ExecStage, Slots},
@@ -136,24 +134,18 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
     // SAFETY: The function requires an area of the current task that stays mapped during the call: the probed
     // function has it as its argument, under the lock of the mm.
     let is_executable = unsafe { ffi::perfmon_mapping_is_executable(area) };
-    let task_slots = HeldContext::of_task(here).filter(|slots| may_record_mapping(slots));
-    let cpu_slots = HeldContext::of_cpu(here);
-    let own_slots = || [&task_slots, &cpu_slots].into_iter().flatten();
     let want_mapping = |slots: &Slots| {
-        let mut slots = slots.iter();
-        slots.any(|slot| {
-            slot.is_enabled_here()
-                && slot
-                    .event()
-                    .sampler
-                    .sampling
-                    .mappings
-                    .include(is_executable)
+        slots.iter().any(|slot| {
+            let sampling = &slot.event().sampler.sampling;
+            sampling.mappings.include(is_executable) && slots.is_enabled_here(here, slot)
         })
     };
-    if !own_slots().any(|slots| want_mapping(slots))
-        && !cgroup::loaded_contexts(here).any(|slots| want_mapping(&slots))
-    {
+    let mut is_wanted = false;
+    record::with_slots_of_task(here, |slots| {
+        is_wanted = may_record_mapping(slots) && want_mapping(slots);
+    });
+    record::with_slots_of_cpu_and_cgroups(here, |slots| is_wanted |= want_mapping(slots));
+    if !is_wanted {
         return;
     }
     // SAFETY: `words` requires that the words have one user at a time: only this handler and that of new cgroups use
@@ -166,12 +158,14 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
     here.pmu().convert_records_so_far(here);
     let change = TaskChange::Map(&mapping, name);
     let task = Task::current_raw();
-    for slots in own_slots() {
+    record::with_slots_of_task(here, |slots| {
+        if may_record_mapping(slots) {
+            record::write_to_slots(here, slots, &change, task, None);
+        }
+    });
+    record::with_slots_of_cpu_and_cgroups(here, |slots| {
         record::write_to_slots(here, slots, &change, task, None);
-    }
-    for slots in cgroup::loaded_contexts(here) {
-        record::write_to_slots(here, &slots, &change, task, None);
-    }
+    });
 }
 
 /// Returns whether events of the current task may record its mappings. During an exec, returns false until it is known
@@ -192,11 +186,11 @@ unsafe extern "C" fn on_new_program(program: *mut bindings::linux_binprm) {
     // SAFETY: `assume` requires that the caller can't leave the CPU: the probe calls this function with interrupts off,
     // as `# Safety` demands, until it has returned.
     let here = unsafe { ThisCpu::assume() };
-    if let Some(mut slots) = HeldContext::of_task(here) {
+    record::with_slots_of_task(here, |slots| {
         // SAFETY: The function requires the program that the current task executes, with its credentials: the probed
         // function, `setup_new_exec()`, has it as its argument.
         if !unsafe { must_not_count_exec(program) } {
             slots.exec = ExecStage::MayRecordMappings;
         }
-    }
+    });
 }

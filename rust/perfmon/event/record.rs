@@ -3,10 +3,11 @@
 
 use super::{
     cgroup,
-    context::HeldContext,
+    context::{Context, HeldContext},
     event::Event,
     slot::{Slot, Slots},
     slow_switch_users::SLOW_SWITCH_USERS,
+    table::TASKS,
 };
 use crate::{
     cpu::{irqs_off, ThisCpu},
@@ -56,11 +57,41 @@ pub(super) fn write_task_change(change: &TaskChange<'_>) {
 pub(super) fn write_task_change_here(here: ThisCpu<'_>, change: &TaskChange<'_>) {
     here.pmu().convert_records_so_far(here);
     let task = Task::current_raw();
-    if let Some(slots) = HeldContext::of_task(here) {
-        write_to_slots(here, &slots, change, task, None);
+    with_slots_of_task(here, |slots| {
+        write_to_slots(here, slots, change, task, None);
+    });
+    with_slots_of_cpu_and_cgroups(here, |slots| {
+        write_to_slots(here, slots, change, task, None);
+    });
+}
+
+/// Calls `f` with the slots of the current task, if it has events: also on a CPU that is not used for counting, where no
+/// context is loaded. Must be called with interrupts off.
+pub(super) fn with_slots_of_task(here: ThisCpu<'_>, mut f: impl FnMut(&mut Slots)) {
+    if let Some(mut slots) = HeldContext::of_task(here) {
+        f(&mut slots);
+    } else if here.percpu().brought_up.get() == 0 {
+        // SAFETY: `TASKS.find` requires preemption to be off: interrupts are off, as the caller promises, until the
+        // context was last used.
+        if let Some(context) = unsafe { TASKS.find(Task::current_raw()) } {
+            context.with_current_slots(here, |_, slots| f(slots));
+        }
     }
-    for slots in contexts_of_cpu_and_cgroups(here) {
-        write_to_slots(here, &slots, change, task, None);
+}
+
+/// Calls `f` with the slots of this CPU's events, also while the CPU is not used for counting, and with those of the
+/// cgroups that are loaded here. Must be called with interrupts off.
+pub(super) fn with_slots_of_cpu_and_cgroups(here: ThisCpu<'_>, mut f: impl FnMut(&mut Slots)) {
+    if here.percpu().brought_up.get() == 0 {
+        // SAFETY: `from_address` requires a context that is alive, or 0: `cpu_context` is 0 or the address of a CPU's
+        // context, which is not freed before the module's exit.
+        let context = unsafe { Context::from_address(here.percpu().cpu_context.get()) };
+        if let Some(context) = context {
+            context.with_current_slots(here, |_, slots| f(slots));
+        }
+    }
+    for mut slots in contexts_of_cpu_and_cgroups(here) {
+        f(&mut slots);
     }
 }
 
@@ -111,8 +142,9 @@ pub(super) fn write_to_slots(
     task: *mut bindings::task_struct,
     other: Option<*mut bindings::task_struct>,
 ) {
-    let wants_record =
-        |slot: &&Slot| slot.is_enabled_here() && slot.event().sampler.records_change(change);
+    let wants_record = |slot: &&Slot| {
+        slots.is_enabled_here(here, slot) && slot.event().sampler.records_change(change)
+    };
     for slot in slots.iter().filter(wants_record) {
         let cpu = here.id().as_u32();
         slot.event().sampler.record_change(change, task, other, cpu);

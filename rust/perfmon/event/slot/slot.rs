@@ -141,7 +141,7 @@ impl Slot {
 
     /// Returns whether the slot is enabled on this CPU: its window is open, or it waits for its turn, or for a CPU that
     /// counts the event.
-    pub(in crate::event) fn is_enabled_here(&self) -> bool {
+    pub(super) fn is_enabled_here(&self) -> bool {
         self.is_open || self.is_waiting
     }
 

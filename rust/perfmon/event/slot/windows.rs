@@ -109,6 +109,16 @@ impl Slots {
         true
     }
 
+    /// Returns whether a slot of the context is enabled on this CPU, also if the CPU is not used for counting, so that no
+    /// window is open.
+    pub(in crate::event) fn is_enabled_here(&self, here: ThisCpu<'_>, slot: &Slot) -> bool {
+        let percpu = here.percpu();
+        slot.is_enabled_here()
+            || percpu.brought_up.get() == 0
+                && self.may_count(slot)
+                && slot.counts_on(percpu.cpu_number.get())
+    }
+
     /// Marks the events that should count on `cpu` as broken, since that CPU's counters can't be used.
     pub(in crate::event) fn mark_broken_on(&self, cpu: CpuId) {
         for slot in self.iter() {
