@@ -175,6 +175,10 @@ impl Slot {
         // SAFETY: `arm_sampler` requires a sampler that lives until `disarm_sampler`: it lives as long as the event, and
         // `disarm_counter` calls that when the window closes, before the event can be freed.
         let state = unsafe { percpu.arm_sampler(counter, sampler, task, armed, min_load) };
+        if percpu.samplers.suspended.get() != 0 {
+            // Samples of another event have taken too much time. This event has none either until the next tick.
+            self.record_throttling(here, true);
+        }
         let events_left = (events_left as i64).max(0) as u64;
         if sampler.sampling.is_precise && !may_run_guests(here) {
             return pmu.start_precise(here, counter, events_left, period);
@@ -198,7 +202,8 @@ impl Slot {
             here.pmu().stop_precise(here, self.counter());
         }
         let armed = here.percpu().disarm_sampler(self.counter());
-        self.end_throttling(here);
+        // Writes the UNTHROTTLE record, if the window closes after its THROTTLE record and before the next tick.
+        self.record_throttling(here, false);
         if self.event().sampler.sampling.branches.is_some() {
             lbr::stop(here, here.pmu(), self.counter().bit());
         }
@@ -208,13 +213,14 @@ impl Slot {
         is_precise
     }
 
-    /// Writes the UNTHROTTLE record, if the window closes after its THROTTLE record and before the next tick.
-    fn end_throttling(&self, here: ThisCpu<'_>) {
+    /// Writes the THROTTLE record of the open window if `throttled`, otherwise the UNTHROTTLE record. Does nothing if the
+    /// record has been written.
+    fn record_throttling(&self, here: ThisCpu<'_>, throttled: bool) {
         let (percpu, counter) = (here.percpu(), self.counter());
-        if percpu.samplers.note_throttling(counter, false) {
+        if percpu.samplers.note_throttling(counter, throttled) {
             let sampler = &self.event().sampler;
             let task = percpu.task_of_sample(counter, sampler);
-            sampler.write_throttling(task, here.id().as_u32(), false);
+            sampler.write_throttling(task, here.id().as_u32(), throttled);
         }
     }
 
