@@ -5,7 +5,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,8 +18,10 @@
 #include "fixture.h"
 #include "loop.h"
 #include "module.h"
+#include "samples.h"
 
 #define N	1000000UL
+#define CHANGES	50UL
 #define ANY_CPU	(-1)
 #define ROOT	"/tmp/cgroup"
 
@@ -168,6 +172,61 @@ TEST_F(refused, event_of_the_root_cgroup_fails_after_a_task_ran_there)
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
 	loop(N);
 	EXPECT_EQ(-EIO, event_count(self->fd));
+}
+
+/* Takes a name, maps executable memory and makes a child, @n times each. */
+static void change_task(struct __test_metadata *_metadata, unsigned long n)
+{
+	size_t size = getpagesize();
+	int status;
+	pid_t child;
+	void *at;
+
+	while (n--) {
+		ASSERT_EQ(0, prctl(PR_SET_NAME, n % 2 ? "one" : "other"));
+		at = mmap(NULL, size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		ASSERT_NE(MAP_FAILED, at);
+		ASSERT_EQ(0, munmap(at, size));
+		child = fork();
+		ASSERT_LE(0, child);
+		if (!child)
+			_exit(0);
+		ASSERT_EQ(child, waitpid(child, &status, 0));
+	}
+}
+
+/* Records need no counter. */
+TEST_F(refused, records_of_the_task_are_complete)
+{
+	struct perf_event_attr attr = event_instructions();
+	unsigned long names = 0, mappings = 0, children = 0, lost = 0;
+	struct sampler s;
+
+	attr.type = PERF_TYPE_SOFTWARE;
+	attr.config = PERF_COUNT_SW_DUMMY;
+	attr.comm = 1;
+	attr.mmap2 = 1;
+	attr.task = 1;
+	attr.disabled = 0;
+	ASSERT_EQ(0, sampler_open(&s, &event_maker_perfmon, &attr, 0, ANY_CPU, 4));
+	change_task(_metadata, CHANGES);
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	change_task(_metadata, CHANGES);
+	ASSERT_EQ(0, pin_to_cpu(self->home));
+	change_task(_metadata, CHANGES);
+	while (event_ring_next(&s.ring, &s.record)) {
+		__u32 type = s.record.header.type;
+
+		names += type == PERF_RECORD_COMM;
+		mappings += type == PERF_RECORD_MMAP2;
+		children += type == PERF_RECORD_FORK;
+		lost += type == PERF_RECORD_LOST;
+	}
+	sampler_close(&s);
+	EXPECT_EQ(3 * CHANGES, names);
+	EXPECT_EQ(3 * CHANGES, mappings);
+	EXPECT_EQ(3 * CHANGES, children);
+	EXPECT_EQ(0UL, lost);
 }
 
 TEST_F(refused, group_whose_leader_is_disabled_misses_nothing)

@@ -154,6 +154,35 @@ TEST_F(throttle, throttling_ends_with_the_event)
 	}
 }
 
+/* An event that begins to count while sampling is suspended says so before it says what it has lost. */
+TEST_F(throttle, event_that_begins_during_a_suspension_is_throttled)
+{
+	struct perf_event_attr next = event_every(10007);
+	unsigned long losing_rounds = 0;
+	struct sampler other;
+	int i;
+
+	if (!variant->throttled || variant->kernel)
+		return;
+	for (i = 0; i < 500 && losing_rounds < 5; i++) {
+		struct sample_sums sums = SAMPLE_SUMS_INIT;
+
+		ASSERT_EQ(0, sampler_open(&other, &event_maker_perfmon, &next, 0, -1, 3));
+		sample_loop(_metadata, self, N / 20);
+		ASSERT_EQ(0, event_enable(other.fd));
+		labelled_loop(N);
+		ASSERT_EQ(0, event_disable(other.fd));
+		sampler_read(&other, &sums, NULL, NULL);
+		if (sums.lost) {
+			losing_rounds++;
+			EXPECT_LT(0UL, sums.throttled);
+		}
+		EXPECT_EQ(sums.throttled, sums.unthrottled);
+		sampler_close(&other);
+	}
+	EXPECT_EQ(5UL, losing_rounds);
+}
+
 /* Sampling stops and resumes several times while the task runs. */
 TEST_F(throttle, throttle_records_have_the_id_of_the_event)
 {
