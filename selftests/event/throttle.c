@@ -154,15 +154,19 @@ TEST_F(throttle, throttling_ends_with_the_event)
 	}
 }
 
-/* An event that begins to count while sampling is suspended says so before it says what it has lost. */
+/*
+ * An event that begins to count while sampling is suspended says so before it says what it has lost.
+ * Its own samples are too rare for a suspension.
+ */
 TEST_F(throttle, event_that_begins_during_a_suspension_is_throttled)
 {
-	struct perf_event_attr next = event_every(10007);
+	struct perf_event_attr next = event_every(400009);
 	unsigned long losing_rounds = 0;
 	struct sampler other;
 	int i;
 
-	if (!variant->throttled || variant->kernel)
+	/* The limited time may be too short for a single sample. */
+	if (!variant->throttled || variant->kernel || !strcmp(variant->parameters, SHORT_TIME))
 		return;
 	for (i = 0; i < 500 && losing_rounds < 5; i++) {
 		struct sample_sums sums = SAMPLE_SUMS_INIT;
