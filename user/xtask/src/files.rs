@@ -125,13 +125,15 @@ fn module_of(name: &str) -> Module {
     name.split('/').map(str::to_owned).collect()
 }
 
+/// The first lines of modules with tests.
+const TEST_MODULES: [&str; 2] = ["\nmod tests {", "\nmod suite {"];
+
 /// Returns the code of a text up to its tests, without comments and strings.
 fn code_of(text: &str) -> String {
-    let text = text.split("\n#[cfg(any(test").next().unwrap_or(text);
-    let text = text
-        .split("\n#[cfg(test)]\nmod tests {")
-        .next()
-        .unwrap_or(text);
+    // The tests are the last item of a file.
+    let text = TEST_MODULES
+        .iter()
+        .fold(text, |text, begin| text.split(begin).next().unwrap_or(text));
     let mut code = String::new();
     for line in text.lines() {
         let line = line.split("//").next().unwrap_or(line);
@@ -383,7 +385,7 @@ mod tests {
             ("b.rs", "use crate::c::C;\n"),
             (
                 "c.rs",
-                "fn f() -> crate::b::B {}\n#[cfg(test)]\nmod tests {\nuse crate::a::A;\n}\n",
+                "fn g() {}\n#[cfg(any(test, X))]\nfn f() -> crate::b::B {}\n#[cfg(test)]\nmod tests {\nuse crate::a::A;\n}\n",
             ),
             ("d.rs", "use crate::a::A;\n"),
         ]);
