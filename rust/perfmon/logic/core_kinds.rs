@@ -45,6 +45,11 @@ impl CoreKind {
     pub const fn number(self) -> usize {
         self.0 as usize
     }
+
+    /// Returns all kinds that a machine may have.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..).map_while(Self::new)
+    }
 }
 
 /// The events and counters of a kind of core.
@@ -173,7 +178,7 @@ impl CoreKinds {
     /// Returns the kinds.
     pub fn iter(&self) -> impl Iterator<Item = CoreKind> + '_ {
         let present = |kind: &CoreKind| self.0[kind.number()].is_some();
-        (0..).map_while(CoreKind::new).filter(present)
+        CoreKind::all().filter(present)
     }
 
     /// Returns whether there are several kinds.
@@ -185,7 +190,7 @@ impl CoreKinds {
     /// Sets the types of the raw events of each kind: those that Linux perf has for these cores, as `perf_type_of` returns
     /// them. `PERF_TYPE_RAW` is the type of the big cores; without perf, it is the type of the first kind.
     pub fn set_types(&mut self, perf_type_of: impl Fn(CoreKind) -> Option<u32>) {
-        for kind in (0..).map_while(CoreKind::new) {
+        for kind in CoreKind::all() {
             // If perf does not know the kinds, its PMU belongs to the first one.
             let perf_type =
                 perf_type_of(kind).filter(|perf_type| self.with_type(*perf_type).is_none());

@@ -7,7 +7,9 @@
 //! next; then the first group goes to the end of the row, and the choice is made again. A group also waits if an event of
 //! the groups before it needs another value in an [extra register](super::extra_registers).
 
+use super::core_kinds::{CoreKind, Encodings, MAX_CORE_KINDS};
 use super::counter::{counter_bits, each_counter, highest, CounterId, MAX_COUNTERS, MAX_GENERAL};
+use super::evtsel::EventSelect;
 use super::extra_registers::{ExtraValue, RegisterValues};
 use super::sharing::Demand;
 
@@ -81,8 +83,9 @@ pub fn give_turns<M: Member>(
 /// A summary of the demands on counters when no counter is free. A thousand groups may wait: most of them are compared
 /// only with this summary, and not with each demand.
 struct DemandSummary {
-    /// The [`select_bit`] of each demand on a general counter.
-    select_bits: u64,
+    /// For each kind of core, the [`select_bit`] of each event select on a general counter; all bits if a general counter
+    /// has members but none that this kind counts.
+    select_bits: [u64; MAX_CORE_KINDS],
     /// The fixed-function counters that have members.
     fixed: u64,
 }
@@ -90,18 +93,21 @@ struct DemandSummary {
 impl DemandSummary {
     fn new<M: Member>(assignment: &TurnAssignment<'_, M>) -> Self {
         let mut demands = Self {
-            select_bits: 0,
+            select_bits: [0; MAX_CORE_KINDS],
             fixed: 0,
         };
         for counter in each_counter(!CounterId::NONE.bit()) {
-            let CounterMembers { first, count } = assignment.members_of(counter);
-            let member = assignment.members.get(usize::from(first));
-            match member.filter(|_| count != 0) {
-                Some(member) if counter.bit() & GENERAL != 0 => {
-                    demands.select_bits |= select_bit(&member.demand_on(counter));
-                }
-                Some(_) => demands.fixed |= counter.bit(),
-                None => {}
+            let members = assignment.members_of(counter);
+            if members.count == 0 {
+                continue;
+            }
+            if counter.bit() & GENERAL == 0 {
+                demands.fixed |= counter.bit();
+                continue;
+            }
+            for kind in CoreKind::all() {
+                let select = assignment.select_on(counter, members, kind);
+                demands.select_bits[kind.number()] |= select.map_or(u64::MAX, select_bit);
             }
         }
         demands
@@ -117,20 +123,25 @@ impl DemandSummary {
         let first_general = || each_counter(counters & GENERAL).next();
         counters == 0
             || counters & self.fixed != 0
-            || first_general().is_some_and(|counter| {
-                self.select_bits & select_bit(&member.demand_on(counter)) != 0
-            })
+            || first_general()
+                .is_some_and(|counter| self.may_have(&member.demand_on(counter).encodings))
+    }
+
+    /// Returns whether a general counter may have members with these event selects, or none on the same kinds of cores.
+    fn may_have(&self, encodings: &Encodings) -> bool {
+        CoreKind::all().all(|kind| {
+            let select = encodings.for_kind(kind);
+            select.is_none_or(|select| self.select_bits[kind.number()] & select_bit(select) != 0)
+        })
     }
 }
 
 /// The general counters.
 const GENERAL: u64 = counter_bits(MAX_GENERAL as u8, 0);
 
-/// Returns one of 64 bits, by the event select of a demand: demands that agree have the same bit.
-fn select_bit(demand: &Demand) -> u64 {
-    let select = demand.encodings.first();
-    let (event, unit_mask) = select.map_or((0, 0), |select| (select.event(), select.unit_mask()));
-    1 << ((event ^ u16::from(unit_mask)) % 64)
+/// Returns one of 64 bits, by an event select: equal event selects have the same bit.
+fn select_bit(select: EventSelect) -> u64 {
+    1 << ((select.event() ^ u16::from(select.unit_mask())) % 64)
 }
 
 /// Returns whether the group of `leader` fits if it is the first group of the row. Ends the turns of all members.
@@ -186,10 +197,38 @@ fn indices_from(count: usize, first: usize) -> impl Iterator<Item = usize> {
 /// The members that have one counter.
 #[derive(Clone, Copy)]
 struct CounterMembers {
-    /// The index of the first member with the counter.
-    first: u16,
+    /// For each kind of core, the index of the first member that this kind counts; [`Self::NO_INDEX`] if there is none. All
+    /// members that a kind counts have the same event select there, so a member that agrees with these agrees with all. Only
+    /// members that do not take turns may differ, if they count a task on different CPUs: a member that takes turns may have
+    /// their counter only if it agrees with each of them that counts on its CPU.
+    first_on_kind: [u16; MAX_CORE_KINDS],
     /// The number of members with the counter.
     count: u16,
+}
+
+impl CounterMembers {
+    /// No member.
+    const NONE: Self = Self {
+        first_on_kind: [Self::NO_INDEX; MAX_CORE_KINDS],
+        count: 0,
+    };
+    /// The index of no member, since a row has far fewer than 2^16 members.
+    const NO_INDEX: u16 = u16::MAX;
+
+    /// Returns the indices of members whose kinds of cores are together those of all members.
+    fn representatives(self) -> impl Iterator<Item = usize> {
+        let mut last = Self::NO_INDEX;
+        self.first_on_kind.into_iter().filter_map(move |index| {
+            let is_new = index != Self::NO_INDEX && index != last;
+            last = index;
+            is_new.then_some(index.into())
+        })
+    }
+
+    /// Returns the index of one of the members; `None` if there is none.
+    fn first(self) -> Option<usize> {
+        self.representatives().next()
+    }
 }
 
 /// A row to which turns are being assigned.
@@ -208,7 +247,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
     fn new(members: &'a mut [M]) -> Self {
         Self {
             members,
-            members_by_counter: [CounterMembers { first: 0, count: 0 }; MAX_COUNTERS],
+            members_by_counter: [CounterMembers::NONE; MAX_COUNTERS],
             free: u64::MAX,
             registers: RegisterValues::NONE,
         }
@@ -292,9 +331,9 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         // Members that share a counter have moved together, and members that do not take turns have not moved.
         let mut counters_before = [CounterId::NONE; MAX_COUNTERS];
         for counter in each_counter(!free) {
-            let CounterMembers { first, count } = self.members_of(counter);
-            let member = self.members.get(usize::from(first));
-            if let Some(member) = member.filter(|it| count != 0 && it.takes_turns()) {
+            let first = self.members_of(counter).first();
+            let member = first.and_then(|first| self.members.get(first));
+            if let Some(member) = member.filter(|it| it.takes_turns()) {
                 counters_before[member.counter().index()] = counter;
             }
         }
@@ -352,22 +391,28 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         }
     }
 
-    /// Returns whether a member may have a counter together with the members that have it.
+    /// Returns whether a member may have a counter together with the members that have it. The member is not sampled, so it
+    /// agrees with all members if it agrees with one of each kind of core.
     fn can_share(&self, index: usize, counter: CounterId) -> bool {
-        let CounterMembers { first, count } = self.members_of(counter);
+        let members = self.members_of(counter);
         let demand = |index: usize| Some(self.members.get(index)?.demand_on(counter));
-        let (Some(new), Some(other)) = (demand(index), demand(first.into())) else {
+        let Some(new) = demand(index).filter(|_| members.count != 0) else {
             return false;
         };
-        if count == 0 || !new.agrees(other) {
-            return false;
-        }
-        // The member is not sampled, so it agrees with all members of the counter if it has the same event select as one of
-        // them. Otherwise no kind of core counts both, and each other member has to be checked.
-        new.encodings == other.encodings
-            || self
-                .members_with(counter)
-                .all(|it| new.agrees(it.demand_on(counter)))
+        let agrees = |other| demand(other).is_some_and(|other| new.agrees(other));
+        members.representatives().all(agrees)
+    }
+
+    /// Returns the event select that a counter has on a kind of core; `None` if the kind counts none of its members.
+    fn select_on(
+        &self,
+        counter: CounterId,
+        members: CounterMembers,
+        kind: CoreKind,
+    ) -> Option<EventSelect> {
+        let first = members.first_on_kind[kind.number()];
+        let member = self.members.get(usize::from(first))?;
+        member.demand_on(counter).encodings.for_kind(kind)
     }
 
     /// Returns the members that have this counter: those that have a turn, and those that don't take turns.
@@ -378,10 +423,10 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
 
     /// Returns the counters that all members of a counter may have, so that they could move there together.
     fn common_counters(&self, counter: CounterId) -> u64 {
-        let CounterMembers { first, count } = self.members_of(counter);
-        match count {
-            0 => 0,
-            1 => self.counters(first.into()),
+        let members = self.members_of(counter);
+        match (members.count, members.first()) {
+            (0, _) | (_, None) => 0,
+            (1, Some(first)) => self.counters(first),
             // Members that do not take turns stay.
             _ => self.members_with(counter).fold(u64::MAX, |counters, it| {
                 counters & if it.takes_turns() { it.counters() } else { 0 }
@@ -398,16 +443,21 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
     /// Records that a member has a counter.
     fn record_member(&mut self, index: usize, counter: CounterId) {
         let entry = &mut self.members_by_counter[counter.index()];
-        if entry.count == 0 {
-            // The index fits, since a row has far fewer than 2^16 members.
-            *entry = CounterMembers {
-                first: index as u16,
-                count: 1,
-            };
-        } else {
-            entry.count += 1;
-        }
+        entry.count += 1;
         self.free &= !counter.bit();
+        if !entry.first_on_kind.contains(&CounterMembers::NO_INDEX) {
+            return;
+        }
+        let Some(member) = self.members.get(index) else {
+            return;
+        };
+        let encodings = member.demand_on(counter).encodings;
+        for (kind, first) in CoreKind::all().zip(&mut entry.first_on_kind) {
+            if *first == CounterMembers::NO_INDEX && encodings.for_kind(kind).is_some() {
+                // CAST: The index fits, since a row has far fewer than 2^16 members.
+                *first = index as u16;
+            }
+        }
     }
 
     /// Gives a member a counter by a chain of moves: the member gets the counter of other members, which get the counter
@@ -457,11 +507,10 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
             }
             let entry = self.members_of(counter);
             self.members_by_counter[to.index()] = entry;
-            self.members_by_counter[counter.index()].count = 0;
-            if entry.count == 1 {
-                self.begin_turn(entry.first.into(), to);
-            } else {
-                self.move_all(|other| if other == counter { to } else { other });
+            self.members_by_counter[counter.index()] = CounterMembers::NONE;
+            match entry.first() {
+                Some(first) if entry.count == 1 => self.begin_turn(first, to),
+                _ => self.move_all(|other| if other == counter { to } else { other }),
             }
             to = counter;
         }

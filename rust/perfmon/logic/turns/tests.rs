@@ -7,6 +7,7 @@ mod suite {
     use crate::logic::core_kinds::{CoreKind, Encodings};
     use crate::logic::evtsel::EventSelect;
     use crate::logic::extra_registers::ExtraRegister;
+    use core::cell::Cell;
 
     const MAX_EVENTS: usize = 8;
 
@@ -157,6 +158,128 @@ mod suite {
                 .wrapping_add(1_442_695_040_888_963_407);
             random >> 33
         }
+    }
+
+    /// An event of a hybrid processor: one that the first kind of core counts with the event select 1, and the second kind
+    /// with the event select 2, or one that only the second kind counts, with the event select `select`. Has few bytes, so
+    /// that a test can have many.
+    struct KindEvent<'a> {
+        is_on_both: bool,
+        select: u8,
+        counters: u8,
+        counter: CounterId,
+        has_turn: bool,
+        /// The number of calls for all events of the row.
+        steps: &'a Cell<usize>,
+    }
+
+    impl<'a> KindEvent<'a> {
+        fn new(is_on_both: bool, select: u8, counters: u8, steps: &'a Cell<usize>) -> Self {
+            Self {
+                is_on_both,
+                select,
+                counters,
+                counter: CounterId::NONE,
+                has_turn: false,
+                steps,
+            }
+        }
+
+        fn count_step(&self) {
+            self.steps.set(self.steps.get() + 1);
+        }
+    }
+
+    impl Member for KindEvent<'_> {
+        fn takes_turns(&self) -> bool {
+            self.count_step();
+            true
+        }
+        fn counters(&self) -> u64 {
+            self.count_step();
+            self.counters.into()
+        }
+        fn demand_on(&self, _counter: CounterId) -> Demand {
+            self.count_step();
+            let mut encodings = Encodings::NONE;
+            if self.is_on_both {
+                encodings.set(CoreKind::FIRST, EventSelect::new(1, 0));
+            }
+            let select = if self.is_on_both { 2 } else { self.select };
+            if let Some(second) = CoreKind::new(1) {
+                encodings.set(second, EventSelect::new(select.into(), 0));
+            }
+            Demand {
+                encodings,
+                is_sampled: false,
+                needs_own_counter: false,
+            }
+        }
+        fn extra(&self) -> Option<ExtraValue> {
+            None
+        }
+        fn leader(&self) -> Option<usize> {
+            None
+        }
+        fn counter(&self) -> CounterId {
+            self.count_step();
+            self.counter
+        }
+        fn has_turn(&self) -> bool {
+            self.count_step();
+            self.has_turn
+        }
+        fn begin_turn(&mut self, counter: CounterId) {
+            self.count_step();
+            self.counter = counter;
+            self.has_turn = true;
+        }
+        fn end_turn(&mut self) {
+            self.count_step();
+            self.has_turn = false;
+        }
+    }
+
+    /// Returns the number of steps in which `N` events of a hybrid processor get turns. Half of them count on both kinds, and
+    /// the others on one kind, where a third have another event select than those on both kinds. They have `counters`.
+    fn steps_of_turns<const N: usize>(counters: u8) -> usize {
+        let steps = Cell::new(0);
+        let mut events: [KindEvent<'_>; N] = core::array::from_fn(|index| {
+            let select = if index % 3 == 0 { 3 } else { 2 };
+            KindEvent::new(index % 2 == 0, select, counters, &steps)
+        });
+        steps.set(0);
+        let all_fit = give_turns(&mut events, 0, |_, _| true);
+        // Two event selects for the second kind need two counters.
+        assert_eq!(all_fit, counters != 0b1);
+        steps.get()
+    }
+
+    #[test]
+    fn number_of_steps_is_linear_if_events_of_kinds_share_counters() {
+        for counters in [0b1, 0b11, 0b1111] {
+            let (few, many) = (
+                steps_of_turns::<16>(counters),
+                steps_of_turns::<64>(counters),
+            );
+            assert!(many < 5 * few);
+        }
+    }
+
+    #[test]
+    fn event_of_one_kind_shares_with_those_of_both() {
+        let steps = Cell::new(0);
+        // The first event has the only counter. The event select of the second kind is not that of the first kind.
+        let mut events = [(true, 2), (false, 3), (false, 2), (true, 2)]
+            .map(|(is_on_both, select)| KindEvent::new(is_on_both, select, 1, &steps));
+        assert!(!give_turns(&mut events, 0, |_, _| true));
+        let turns = |events: &[KindEvent<'_>; 4]| events.each_ref().map(|event| event.has_turn);
+        assert_eq!(turns(&events), [true, false, true, true]);
+        // An event of the second kind begins, and leaves the first kind to the others.
+        assert!(!give_turns(&mut events, 1, |_, _| true));
+        assert_eq!(turns(&events), [false, true, false, false]);
+        assert!(!give_turns(&mut events, 2, |_, _| true));
+        assert_eq!(turns(&events), [true, false, true, true]);
     }
 
     #[test]
