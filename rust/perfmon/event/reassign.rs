@@ -12,8 +12,8 @@
 //!
 //! Two sorts of events never move: events that take turns, since their slots choose among several counters; and precise
 //! events, whose samples the processor may not have delivered yet. Other programs can't open events during a move, so a
-//! move is limited to [`MAX_MOVED_EVENTS`], and the search for tasks that have inherited them to
-//! [`MAX_SEARCHED_CONTEXTS`].
+//! move is limited to [`MAX_MOVED_EVENTS`], the search for single events to [`MAX_STEPS`], and the search for tasks that
+//! have inherited events to [`MAX_SEARCHED_CONTEXTS`].
 
 use super::{
     attach::{own_counters, with_each_context, with_task_contexts},
@@ -32,6 +32,7 @@ use crate::{
     ownership::Ownership,
 };
 use core::{
+    cell::Cell,
     ptr::NonNull,
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
@@ -44,6 +45,12 @@ const MAX_MOVED_EVENTS: usize = 16;
 /// The largest number of moves of single events that depend on each other. With 2, one event moves so that a second event
 /// can move to its counter, and the new event gets the counter of the second event.
 const MAX_DEPTH: u8 = 2;
+
+/// The largest number of steps in a search for single events that can move. In a step, the search compares a new event with
+/// the events of a counter, or an event with each counter. A step takes up to 2000 instructions, by an estimate, so a search takes
+/// about a millisecond at most, without its moves. The searches of the tests take up to 160 steps; a search that would
+/// need more than the limit finds nothing.
+const MAX_STEPS: u32 = 1024;
 
 /// The largest number of tasks' contexts that are searched for inherited events. If there are more, an event that a task
 /// has inherited stays, since the search lengthens the move. The number of contexts of the events' targets has the same
@@ -111,12 +118,9 @@ impl MovableEvents {
         context_count <= MAX_SEARCHED_CONTEXTS.max(possible_cpus().count())
     }
 
-    /// Returns the counters, as a mask, to which all these events can move from `counter`. `event_count` is the number of
-    /// all events that have `counter`.
-    fn destinations(&self, counter: CounterId, event_count: usize) -> u64 {
-        if !self.can_move(event_count) {
-            return 0;
-        }
+    /// Returns the counters, as a mask, to which all these events, which [can move](Self::can_move), can move from
+    /// `counter`.
+    fn destinations(&self, counter: CounterId) -> u64 {
         let counters = self.each().fold(u64::MAX, |counters, event| {
             counters & event.config.counters()
         });
@@ -183,17 +187,27 @@ pub(super) fn make_room(
 ) -> Option<CounterId> {
     let mut movable = MOVABLE.lock();
     let free_counters = ownership.free_counters();
+    let can_move = |id: &CounterId| movable[id.index()].can_move(ownership.event_count(*id));
+    let movable_counters = mask_of(each_counter(u64::MAX).filter(can_move));
     let moves = find_moves(
         config.counters() & !free_counters,
         free_counters,
-        |counter| movable[counter.index()].destinations(counter, ownership.event_count(counter)),
+        |counter| {
+            if movable_counters & counter.bit() != 0 {
+                movable[counter.index()].destinations(counter)
+            } else {
+                0
+            }
+        },
     );
     let Some(moves) = moves else {
-        let search = Search {
-            forbidden: 0,
-            depth: MAX_DEPTH,
+        let mut search = Search {
+            ownership,
+            movable: &mut movable,
+            movable_counters,
+            steps_left: Cell::new(MAX_STEPS),
         };
-        return search.make_room(ownership, &mut movable, target, config, config.counters());
+        return search.make_room(SearchLevel::FIRST, target, config, config.counters());
     };
     for (from, to) in moves.each() {
         move_events(ownership, &movable[from.index()], from, to).ok()?;
@@ -202,17 +216,23 @@ pub(super) fn make_room(
     Some(moves.freed_counter())
 }
 
-/// A search for single events that can move.
+/// The level of a search: the moves that depend on the moves found here.
 #[derive(Clone, Copy)]
-struct Search {
+struct SearchLevel {
     /// The counters, as a mask, on which room is being made already: no event moves to them.
     forbidden: u64,
     /// The number of moves that may depend on each other.
     depth: u8,
 }
 
-impl Search {
-    /// Returns the search that finds other counters for events of `counter`; `None` if too many moves would depend on each
+impl SearchLevel {
+    /// The level of the new event.
+    const FIRST: Self = Self {
+        forbidden: 0,
+        depth: MAX_DEPTH,
+    };
+
+    /// Returns the level at which events of `counter` get other counters; `None` if too many moves would depend on each
     /// other.
     fn next(self, counter: CounterId) -> Option<Self> {
         Some(Self {
@@ -220,78 +240,115 @@ impl Search {
             depth: self.depth.checked_sub(1)?,
         })
     }
+}
 
+/// A search for single events that can move.
+struct Search<'a> {
+    ownership: &'a mut Ownership,
+    /// The events that can move, by the index of their counter.
+    movable: &'a mut [MovableEvents; MAX_COUNTERS],
+    /// The counters, as a mask, whose events [can move](MovableEvents::can_move).
+    movable_counters: u64,
+    /// The number of steps that the search may still take.
+    steps_left: Cell<u32>,
+}
+
+impl Search<'_> {
     /// Makes room on one of `counters` for an event of `target` with `config`, by moving the events that exclude it. Returns
-    /// the counter; `None` if room can be made on none of them.
+    /// the counter; `None` if room can be made on none of them, or not in [`MAX_STEPS`].
     #[inline(never)]
     fn make_room(
-        self,
-        ownership: &mut Ownership,
-        movable: &mut [MovableEvents; MAX_COUNTERS],
+        &mut self,
+        level: SearchLevel,
         target: &Target,
         config: &EventConfig,
         counters: u64,
     ) -> Option<CounterId> {
-        let can_make_room = |&counter: &CounterId| {
-            self.can_make_room_on(counter, ownership, movable, target, config)
-        };
-        let counter = each_counter(counters & !self.forbidden).find(can_make_room)?;
-        let next = self.next(counter)?;
-        for event in excluding_events(&movable[counter.index()], target, config, counter).each() {
+        let can_make_room =
+            |&counter: &CounterId| self.can_make_room_on(counter, level, target, config);
+        let counter = each_counter(counters & !level.forbidden).find(can_make_room)?;
+        let next = level.next(counter)?;
+        let excluding = excluding_events(&self.movable[counter.index()], target, config, counter);
+        for event in excluding.each() {
             // An event that has just moved may have taken the counter that `can_make_room` found for this event.
-            let to = match next.new_counter(ownership, event, counter) {
+            let to = match self.new_counter(next, event, counter) {
                 Some(to) => to,
                 None if can_be_mixed(event) => {
                     let counters = counters_like(counter, event);
-                    let (target, config) = (&event.target, &event.config);
-                    next.make_room(ownership, movable, target, config, counters)?
+                    self.make_room(next, &event.target, &event.config, counters)?
                 }
                 None => return None,
             };
-            move_event(ownership, movable, event, counter, to).ok()?;
+            self.move_event(event, counter, to).ok()?;
         }
-        admits(ownership, target, config, counter).then_some(counter)
+        admits(self.ownership, target, config, counter).then_some(counter)
     }
 
     /// Returns whether all events can move that exclude a new event of `target` with `config` from the counter.
     fn can_make_room_on(
-        self,
+        &self,
         counter: CounterId,
-        ownership: &Ownership,
-        movable: &[MovableEvents; MAX_COUNTERS],
+        level: SearchLevel,
         target: &Target,
         config: &EventConfig,
     ) -> bool {
-        let events = &movable[counter.index()];
-        let Some(next) = self.next(counter) else {
+        let Some(next) = level.next(counter) else {
             return false;
         };
-        events.can_move(ownership.event_count(counter))
-            && excluding_events(events, target, config, counter)
-                .each()
-                .all(|event| {
-                    let (target, config) = (&event.target, &event.config);
-                    let can_make_room =
-                        |to| next.can_make_room_on(to, ownership, movable, target, config);
-                    let counters = counters_like(counter, event) & !next.forbidden;
-                    next.new_counter(ownership, event, counter).is_some()
-                        || can_be_mixed(event) && each_counter(counters).any(can_make_room)
-                })
+        if self.movable_counters & counter.bit() == 0 || !self.take_step() {
+            return false;
+        }
+        let events = &self.movable[counter.index()];
+        excluding_events(events, target, config, counter)
+            .each()
+            .all(|event| {
+                let can_make_room =
+                    |to| self.can_make_room_on(to, next, &event.target, &event.config);
+                let counters = counters_like(counter, event) & !next.forbidden;
+                self.new_counter(next, event, counter).is_some()
+                    || can_be_mixed(event) && each_counter(counters).any(can_make_room)
+            })
     }
 
     /// Returns a counter to which a single event of counter `from` can move: a counter whose events all have the same
     /// event select, or a free one.
-    fn new_counter(
-        self,
-        ownership: &Ownership,
-        event: &Event,
-        from: CounterId,
-    ) -> Option<CounterId> {
-        let counters = || each_counter(counters_like(from, event) & !self.forbidden);
-        let is_free = |to: &CounterId| ownership.free_counters() & to.bit() != 0;
-        counters()
-            .find(|&to| ownership.admits_anywhere(&event.config, to))
-            .or_else(|| counters().find(is_free))
+    fn new_counter(&self, level: SearchLevel, event: &Event, from: CounterId) -> Option<CounterId> {
+        if !self.take_step() {
+            return None;
+        }
+        let counters = counters_like(from, event) & !level.forbidden;
+        each_counter(counters)
+            .find(|&to| self.ownership.admits_anywhere(&event.config, to))
+            .or_else(|| each_counter(counters & self.ownership.free_counters()).next())
+    }
+
+    /// Takes one of [`MAX_STEPS`]. Returns false if none is left.
+    fn take_step(&self) -> bool {
+        let steps_left = self.steps_left.get().checked_sub(1);
+        self.steps_left.set(steps_left.unwrap_or(0));
+        steps_left.is_some()
+    }
+
+    /// Moves one event of counter `from` to the counter `to`, which is free or admits it.
+    ///
+    /// # Errors
+    ///
+    /// EIO if `to` does not hold what is written to it. Then the event has not moved.
+    fn move_event(&mut self, event: &Event, from: CounterId, to: CounterId) -> Result {
+        let mut only_event = MovableEvents::NONE;
+        only_event.add(event);
+        move_events(self.ownership, &only_event, from, to)?;
+        self.movable[from.index()].remove(event);
+        self.movable[to.index()].add(event);
+        for counter in [from, to] {
+            let event_count = self.ownership.event_count(counter);
+            if self.movable[counter.index()].can_move(event_count) {
+                self.movable_counters |= counter.bit();
+            } else {
+                self.movable_counters &= !counter.bit();
+            }
+        }
+        Ok(())
     }
 }
 
@@ -341,26 +398,6 @@ fn excluding_events(
         }
     }
     excluding
-}
-
-/// Moves one event of counter `from` to the counter `to`, which is free or admits it.
-///
-/// # Errors
-///
-/// EIO if `to` does not hold what is written to it. Then the event has not moved.
-fn move_event(
-    ownership: &mut Ownership,
-    movable: &mut [MovableEvents; MAX_COUNTERS],
-    event: &Event,
-    from: CounterId,
-    to: CounterId,
-) -> Result {
-    let mut only_event = MovableEvents::NONE;
-    only_event.add(event);
-    move_events(ownership, &only_event, from, to)?;
-    movable[from.index()].remove(event);
-    movable[to.index()].add(event);
-    Ok(())
 }
 
 /// Moves `events` of counter `from` to the counter `to`, which is free or admits them.
