@@ -175,16 +175,20 @@ fn can_find_slots(event: &Event) -> bool {
     own_slots == event.slot_count()
 }
 
+/// The room for a new event.
+pub(super) struct Room {
+    /// The counter that the new event may have. `None` if no moves make room, or if a counter to which events move is broken:
+    /// the counter does not hold what is written to it.
+    pub(super) counter: Option<CounterId>,
+    /// Events have moved, or may have moved, also if there is no room.
+    pub(super) has_moved: bool,
+}
+
 /// Makes room on a counter for a new event of `target` with `config`, by moving all events of the counter, or only the
-/// events that exclude the new one. Returns the counter; `None` if no moves make room, or if a counter to which events move
-/// is broken: the counter does not hold what is written to it.
+/// events that exclude the new one.
 #[cold]
 #[inline(never)]
-pub(super) fn make_room(
-    ownership: &mut Ownership,
-    target: &Target,
-    config: &EventConfig,
-) -> Option<CounterId> {
+pub(super) fn make_room(ownership: &mut Ownership, target: &Target, config: &EventConfig) -> Room {
     let mut movable = MOVABLE.lock();
     let free_counters = ownership.free_counters();
     let can_move = |id: &CounterId| movable[id.index()].can_move(ownership.event_count(*id));
@@ -206,14 +210,25 @@ pub(super) fn make_room(
             movable: &mut movable,
             movable_counters,
             steps_left: Cell::new(MAX_STEPS),
+            has_moved: false,
         };
-        return search.make_room(SearchLevel::FIRST, target, config, config.counters());
+        let counter = search.make_room(SearchLevel::FIRST, target, config, config.counters());
+        return Room {
+            counter,
+            has_moved: search.has_moved,
+        };
     };
-    for (from, to) in moves.each() {
-        move_events(ownership, &movable[from.index()], from, to).ok()?;
-        movable.swap(from.index(), to.index());
+    let are_moved = moves.each().all(|(from, to)| {
+        let result = move_events(ownership, &movable[from.index()], from, to);
+        if result.is_ok() {
+            movable.swap(from.index(), to.index());
+        }
+        result.is_ok()
+    });
+    Room {
+        counter: are_moved.then_some(moves.freed_counter()),
+        has_moved: true,
     }
-    Some(moves.freed_counter())
 }
 
 /// The level of a search: the moves that depend on the moves found here.
@@ -251,6 +266,8 @@ struct Search<'a> {
     movable_counters: u64,
     /// The number of steps that the search may still take.
     steps_left: Cell<u32>,
+    /// Events have moved.
+    has_moved: bool,
 }
 
 impl Search<'_> {
@@ -338,6 +355,7 @@ impl Search<'_> {
         let mut only_event = MovableEvents::NONE;
         only_event.add(event);
         move_events(self.ownership, &only_event, from, to)?;
+        self.has_moved = true;
         self.movable[from.index()].remove(event);
         self.movable[to.index()].add(event);
         for counter in [from, to] {

@@ -4,7 +4,7 @@
 use super::{
     attach::{self, own_counters, register_conflicts, with_each_context},
     event::{ChosenCounters, Event},
-    reassign,
+    reassign::{self, Room},
     target::Target,
 };
 use crate::{
@@ -157,18 +157,20 @@ fn choose_counters(
     target: &Target,
     own_counters: OwnCounters,
 ) -> Option<ChosenCounters> {
-    let offers = ownership.offers(target.place(), config, own_counters);
-    let chosen_counter =
-        choose_counter(config, &offers).or_else(|| reassign::make_room(ownership, target, config));
+    let mut offers = ownership.offers(target.place(), config, own_counters);
+    let mut chosen_counter = choose_counter(config, &offers);
+    if chosen_counter.is_none() {
+        let Room { counter, has_moved } = reassign::make_room(ownership, target, config);
+        chosen_counter = counter;
+        if has_moved && config.takes_turns {
+            let own_counters = attach::own_counters(target, config);
+            offers = ownership.offers(target.place(), config, own_counters);
+        }
+    }
     if !config.takes_turns {
         return chosen_counter.map(ChosenCounters::only);
     }
-    // Moves may have changed the events of the counters.
-    let own_counters = attach::own_counters(target, config);
-    let counters_for_turns = turn_counters(
-        config,
-        &ownership.offers(target.place(), config, own_counters),
-    );
+    let counters_for_turns = turn_counters(config, &offers);
     if chosen_counter.is_none() {
         widen_event(ownership, target, counters_for_turns);
     }

@@ -9,7 +9,12 @@ use super::{
 };
 use crate::{
     event::event::Event,
-    logic::{admission::OwnCounters, event_config::EventConfig, extra_registers::ExtraValue},
+    logic::{
+        admission::OwnCounters,
+        counter::{each_counter, CounterKind},
+        event_config::EventConfig,
+        extra_registers::ExtraValue,
+    },
     percpu::UserPagePtr,
 };
 use core::{
@@ -204,7 +209,13 @@ pub(in crate::event) fn own_counters(
             !slot.overlaps(cpu) || demand.agrees(config.demand_on(counter))
         };
         if event.config.takes_turns {
-            own_counters.add_turns(event.counters(), can_share);
+            let counters = event.counters();
+            // The lowest counter is general, if any is, and events require the same of all general counters.
+            let can_share_general = each_counter(counters).next().is_none_or(can_share);
+            own_counters.add_turns(counters, |counter| match counter.kind() {
+                CounterKind::General(_) => can_share_general,
+                CounterKind::Fixed(_) => can_share(counter),
+            });
         } else {
             own_counters.add(slot.counter(), can_share(slot.counter()));
         }
