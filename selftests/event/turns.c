@@ -728,6 +728,38 @@ TEST_F(turns, limited_events_get_room_from_others)
 	expect_no_turns(_metadata, self, true);
 }
 
+/*
+ * An event of the CPU leaves its counter to an event that takes turns, and moves to the counter of another
+ * one that counts the same. The new event has no turn on that counter, where it would count something else at
+ * the same time.
+ */
+TEST_F(turns, event_has_no_turn_on_a_counter_to_which_another_has_moved)
+{
+	struct perf_event_attr sampled = nth_event(BRANCHES);
+	__u64 branches;
+	int of_task, of_cpu;
+	__s64 before;
+
+	sampled.sample_period = 1ULL << 40;
+	leave_free_counters(_metadata, self, 2);
+	ASSERT_LE(0, open_turn(self, nth_event(BRANCHES)));
+	/* Two sampled events that may count at the same time have a counter each. */
+	of_task = event_maker_perfmon.open(&sampled, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, of_task);
+	EXPECT_EQ(1, event_fdinfo_number(of_task, "counter"));
+	of_cpu = open_and_keep(self, &event_maker_perfmon, sampled, -1, self->cpu, -1, 0);
+	ASSERT_LE(0, of_cpu);
+	EXPECT_EQ(0, event_fdinfo_number(of_cpu, "counter"));
+	close(of_task);
+	ASSERT_LE(0, open_turn(self, nth_event(BRANCHES + 1)));
+	EXPECT_EQ(1, event_fdinfo_number(of_cpu, "counter"));
+	/* Both new events take turns on counter 0, and the second one has none on counter 1. */
+	ASSERT_LE(0, open_turn(self, nth_event(BRANCHES + 2)));
+	before = event_count(of_cpu);
+	branches = loop_for(500);
+	EXPECT_LE(branches, (__u64)(event_count(of_cpu) - before));
+}
+
 /* Opens and closes events at random. All counts grow, and no time is lost. */
 TEST_F(turns, events_come_and_go_in_any_order)
 {
