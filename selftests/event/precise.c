@@ -17,6 +17,7 @@
 #include "fixture.h"
 #include "loop.h"
 #include "module.h"
+#include "msr.h"
 #include "samples.h"
 #include "target.h"
 
@@ -142,6 +143,38 @@ TEST_F(event, a_read_while_it_counts_is_exact)
 }
 
 /* Lost samples are in LOST records, and in the count of lost samples. */
+/* IA32_DEBUGCTL: a PMI freezes the counters */
+#define FREEZE_COUNTERS	(1ULL << 12)
+
+/*
+ * Other software lets interrupts freeze the counters. The interrupt of a full buffer, with which no counter
+ * overflows, lets them go on as well.
+ */
+TEST_F(event, counters_go_on_after_the_interrupt_of_a_full_buffer)
+{
+	struct perf_event_attr attr = event_instructions();
+	struct sampler *s = &self->samplers[0];
+	int cpu = pin_to_first_cpu(), fd;
+	__u64 debugctl;
+	__s64 one;
+
+	/* perf's counters do not go on. */
+	if (variant->maker == &event_maker_perf)
+		return;
+	ASSERT_LE(0, cpu);
+	open_sampler(_metadata, variant, s, precise_every(PERIOD), 0);
+	attr.disabled = 0;
+	fd = variant->maker->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, event_enable(s->fd));
+	ASSERT_EQ(0, msr_read(cpu, MSR_IA32_DEBUGCTL, &debugctl));
+	ASSERT_EQ(0, msr_write(cpu, MSR_IA32_DEBUGCTL, debugctl | FREEZE_COUNTERS));
+	one = event_loop_count_running(fd, 1);
+	EXPECT_EQ((__s64)(LOOP_INSNS * (N - 1)), event_loop_count_running(fd, N) - one);
+	ASSERT_EQ(0, msr_write(cpu, MSR_IA32_DEBUGCTL, debugctl));
+	close(fd);
+}
+
 TEST_F(event, samples_without_room_are_reported_as_lost)
 {
 	struct perf_event_attr attr = precise_every(101);

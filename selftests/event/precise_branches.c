@@ -581,4 +581,67 @@ TEST_F(event, branches_from_before_the_records_were_switched_off_are_not_shown)
 	EXPECT_GE(2UL, t.stale);
 }
 
+struct foreign {
+	unsigned long samples, foreign;
+};
+
+static void check_foreign(const struct sample *s, void *data)
+{
+	struct foreign *f = data;
+	__u64 i;
+
+	if (!is_between(s->ip, first_begin, first_end))
+		return;
+	f->samples++;
+	for (i = 0; i < s->branch_count; i++)
+		f->foreign += is_between(s->branches[i].from, second_begin, second_end);
+}
+
+/*
+ * Other software switches the records off while an event of the CPU reads them in interrupts, too. When
+ * this event is disabled, and interrupts freeze the records no more, the records stay off until the module
+ * has emptied them.
+ */
+TEST_F(event, branches_from_before_stay_hidden_if_freezing_ends)
+{
+	struct perf_event_attr attr = event_every(1ULL << 40);
+	const struct branch_records *records = branch_records();
+	struct sampler *s = &self->samplers[0], *freezing = &self->samplers[1];
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	struct foreign f = { .samples = 0 };
+	__u64 enabled, disabled;
+	char path[32];
+	int i, msr;
+
+	/* perf shows them. The shortest period of Golden Cove has more branches than there are records. */
+	if (variant->maker == &event_maker_perf || records->types)
+		return;
+	snprintf(path, sizeof(path), "/dev/cpu/%d/msr", self->cpu);
+	msr = open(path, O_WRONLY);
+	ASSERT_LE(0, msr);
+	attr.sample_type |= PERF_SAMPLE_BRANCH_STACK;
+	attr.branch_sample_type = PERF_SAMPLE_BRANCH_ANY;
+	ASSERT_EQ(0, sampler_open(freezing, variant->maker, &attr, -1, self->cpu, ORDER));
+	/* A period of a loop's rounds has fewer branches than there are records. */
+	open_with_branches(_metadata, variant, s, with_branches(53, PERF_SAMPLE_BRANCH_ANY), 0);
+	ASSERT_EQ(0, event_enable(s->fd));
+	for (i = 0; i < 20; i++) {
+		ASSERT_EQ(0, event_enable(freezing->fd));
+		ASSERT_EQ(0, msr_read(self->cpu, records->enable, &enabled));
+		disabled = enabled & ~records->enable_bit;
+		second_loop(5000 + i);
+		/* msr_write() has more branches than there are records. */
+		ASSERT_EQ((ssize_t)sizeof(disabled),
+			  pwrite(msr, &disabled, sizeof(disabled), records->enable));
+		ASSERT_EQ(0, event_disable(freezing->fd));
+		first_loop(5000);
+		EXPECT_LT(0, event_count(s->fd));
+	}
+	ASSERT_EQ(0, event_disable(s->fd));
+	close(msr);
+	sampler_read(s, &sums, check_foreign, &f);
+	EXPECT_LT(1000UL, f.samples);
+	EXPECT_EQ(0UL, f.foreign);
+}
+
 TEST_HARNESS_MAIN
