@@ -581,6 +581,66 @@ TEST_F(event, branches_from_before_the_records_were_switched_off_are_not_shown)
 	EXPECT_GE(2UL, t.stale);
 }
 
+struct empty {
+	unsigned long samples, empty;
+};
+
+static void check_empty(const struct sample *s, void *data)
+{
+	struct empty *e = data;
+
+	if (!is_between(s->ip, first_begin, first_end))
+		return;
+	e->samples++;
+	e->empty += !s->branch_count;
+}
+
+/*
+ * An event of the CPU that reads the records in interrupts comes and goes, so that interrupts freeze the
+ * records or don't. An interrupt in the middle of this change does not take the records for broken.
+ */
+TEST_F(event, branches_are_kept_when_freezing_begins_and_ends)
+{
+	const int rounds = 10000;
+	struct perf_event_attr freezing = event_every(1ULL << 40), kernel = event_every(2003);
+	struct sampler *s = &self->samplers[0];
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	struct empty e = { .samples = 0 };
+	int fd[2], i;
+
+	/* perf has no such event on the CPU beside that of the task. */
+	if (variant->maker == &event_maker_perf)
+		return;
+	freezing.sample_type |= PERF_SAMPLE_BRANCH_STACK;
+	freezing.branch_sample_type = PERF_SAMPLE_BRANCH_ANY;
+	fd[0] = variant->maker->open(&freezing, -1, self->cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd[0]);
+	kernel.exclude_user = 1;
+	kernel.exclude_kernel = 0;
+	kernel.disabled = 0;
+	fd[1] = variant->maker->open(&kernel, -1, self->cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd[1]);
+	open_with_branches(_metadata, variant, s, with_branches(131, PERF_SAMPLE_BRANCH_ANY), 0);
+	ASSERT_EQ(0, event_enable(s->fd));
+	for (i = 1; i <= rounds; i++) {
+		ASSERT_EQ(0, event_enable(fd[0]));
+		ASSERT_EQ(0, event_disable(fd[0]));
+		first_loop(200);
+		if (i % 500)
+			continue;
+		/* Otherwise reading a sample would lead to others. */
+		ASSERT_EQ(0, event_disable(s->fd));
+		sampler_read(s, &sums, check_empty, &e);
+		ASSERT_EQ(0, event_enable(s->fd));
+	}
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &sums, check_empty, &e);
+	EXPECT_LT((unsigned long)rounds, e.samples);
+	EXPECT_EQ(0UL, e.empty);
+	close(fd[0]);
+	close(fd[1]);
+}
+
 struct foreign {
 	unsigned long samples, foreign;
 };

@@ -147,12 +147,20 @@ fn change_interrupt_users(here: ThisCpu<'_>, pmu: &Pmu, interrupt_users: u64) {
     // The first user sets the freeze bit, the last user clears it: both flip it.
     let freeze_bit = saved.freeze_bit.get();
     let debugctl_bits = saved.debugctl_bits.get() ^ freeze_bit;
-    saved.debugctl_bits.set(debugctl_bits);
+    // A PMI may come between the store and the write of the register, and `repair` then empties the records if the register
+    // lacks a bit of `debugctl_bits`. So a bit is stored after it was set, and before it is cleared.
+    let is_cleared = interrupt_users == 0;
+    if is_cleared {
+        saved.debugctl_bits.set(debugctl_bits);
+    }
     if freeze_bit != 0 && !are_excluded(here, pmu) {
         // The enable bit stays as it is: if other software has cleared it, `repair` has to find that, and to drop the
         // old branches.
         let step = Step::set_bits(Msr::DEBUGCTL, freeze_bit, debugctl_bits & freeze_bit);
         msr::execute_step(here, &step);
+    }
+    if !is_cleared {
+        saved.debugctl_bits.set(debugctl_bits);
     }
 }
 
