@@ -3,7 +3,10 @@
 //! show: call chains, registers, stacks and counts; before format 4 also branches.
 //!
 //! The address and the time are the record's. The interrupt may come later, even in the other mode. So a sample shows the
-//! registers and the callers of the interrupt only if these belong to the mode of the recorded instruction.
+//! registers and the callers of the interrupt only if these belong to the mode of the recorded instruction. Without such
+//! registers the sample has none, although the record may have some: the record lacks the code segment, which tells 32 from
+//! 64 bits, and only the interrupt shows whether the sampled task has executed the instruction, and whether an exec was in
+//! progress, in which registers may contain secrets of the new program.
 
 use super::{
     sample::{hides_program, is_user, user_registers, KernelChain, Place},
