@@ -39,7 +39,7 @@ pub(crate) fn setup2(client: &Client, request: abi::pmc2) -> Result {
 fn set_up(client: &Client, number: c_int, select: u64) -> Result {
     let capabilities = &pmu::common().capabilities;
     let select = EventSelect::from_abi(select, capabilities.select_bits)?;
-    let id = CounterId::from_number(number, capabilities)?;
+    let id = CounterId::from_number(number, capabilities.counters())?;
     check_may_count_cpu()?;
     if select.is_kernel() {
         check_may_count_kernel()?;
@@ -112,7 +112,7 @@ pub(crate) fn get2(_client: &Client, request: &mut abi::pmc2) -> Result {
 
 /// Returns the event select of a counter in the form of `PMIOSETUP2`, with a bit that is set if the counter runs.
 fn event_select_of(number: c_int) -> Result<u64> {
-    let id = CounterId::from_number(number, &pmu::common().capabilities)?;
+    let id = CounterId::from_number(number, pmu::common().capabilities.counters())?;
     let ownership = OWNERSHIP.lock();
     let counting = ownership.counting_setup(id).ok_or(NotSetUp)?;
     let is_running = counting.state == CounterState::Running;
@@ -289,7 +289,7 @@ fn read_here(client: &Client, request: &mut abi::pmc_data) -> bool {
 /// Returns the sum of a counter's values on all CPUs.
 #[inline(never)]
 fn sum_values(client: &Client, number: c_int) -> Result<u64> {
-    let id = CounterId::from_number(number, &pmu::common().capabilities)?;
+    let id = CounterId::from_number(number, pmu::common().capabilities.counters())?;
     client.opener().check_may_count_cpu()?;
     let ownership = OWNERSHIP.lock();
     let counting = ownership.counting_setup(id).ok_or(NotSetUp)?;
@@ -308,7 +308,7 @@ pub(crate) fn read_cpu(_client: &Client, request: &mut abi::pmc_cpu_data) -> Res
     if request.reserved != 0 {
         return Err(EINVAL);
     }
-    let id = CounterId::from_number(request.pmcc_num, &pmu::common().capabilities)?;
+    let id = CounterId::from_number(request.pmcc_num, pmu::common().capabilities.counters())?;
     check_may_count_cpu()?;
     let ownership = OWNERSHIP.lock();
     let counting = ownership.counting_setup(id).ok_or(NotSetUp)?;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Counters by number: the numbers of the ABI, indices of tables, and bits of the global registers.
 
-use super::cpuid::Capabilities;
 use crate::abi;
 use core::num::NonZeroU64;
 
@@ -70,26 +69,13 @@ impl CounterId {
     const FIRST_FIXED: u8 = MAX_GENERAL as u8;
     const FIXED_BASE: u32 = abi::PMC_FIXED_BASE;
 
-    /// Returns the counter with this number in the structures of the counting calls.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidCounter::Number`] if CPUs with these capabilities lack the counter.
-    #[inline]
-    pub const fn from_number(
-        number: i32,
-        capabilities: &Capabilities,
-    ) -> Result<Self, InvalidCounter> {
-        Self::from_number_in(number, capabilities.counters())
-    }
-
     /// Returns the counter with this number in the structures of the counting calls, if it is among `counters`.
     ///
     /// # Errors
     ///
     /// [`InvalidCounter::Number`] if it is not among them.
     #[inline]
-    pub const fn from_number_in(number: i32, counters: u64) -> Result<Self, InvalidCounter> {
+    pub const fn from_number(number: i32, counters: u64) -> Result<Self, InvalidCounter> {
         match Self::from_abi_number(number) {
             Some(id) if counters & id.bit() != 0 => Ok(id),
             _ => Err(InvalidCounter::Number),
@@ -238,6 +224,7 @@ pub fn mask_of(counters: impl Iterator<Item = CounterId>) -> u64 {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_counter))]
 mod tests {
+    use super::super::cpuid::Capabilities;
     use super::*;
 
     const CPU: Capabilities = Capabilities {
@@ -258,7 +245,7 @@ mod tests {
     }
 
     fn kind(number: i32) -> Result<CounterKind, InvalidCounter> {
-        CounterId::from_number(number, &CPU).map(CounterId::kind)
+        CounterId::from_number(number, CPU.counters()).map(CounterId::kind)
     }
 
     #[test]
@@ -296,10 +283,7 @@ mod tests {
 
     #[test]
     fn number_0_is_refused_without_counters() {
-        assert_eq!(
-            CounterId::from_number(0, &Capabilities::NONE),
-            Err(InvalidCounter::Number)
-        );
+        assert_eq!(CounterId::from_number(0, 0), Err(InvalidCounter::Number));
     }
 
     #[test]

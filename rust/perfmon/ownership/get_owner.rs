@@ -32,7 +32,7 @@ pub(crate) fn get_owner(_client: &Client, request: &mut abi::perfmon_counter_own
     if request.reserved.iter().any(|&word| word != 0) {
         return Err(EINVAL);
     }
-    let id = CounterId::from_number_in(request.num, pmu::common().all_counters())?;
+    let id = CounterId::from_number(request.num, pmu::common().all_counters())?;
     // Permission is checked without the lock, since security modules are called.
     let is_reserved = OWNERSHIP.lock().is_reserved();
     let may_check = !is_reserved && check_may_count_cpu().is_ok();
