@@ -6,6 +6,7 @@
 mod columns;
 mod notifier;
 mod precise;
+mod program;
 mod records;
 mod registers;
 mod sample;

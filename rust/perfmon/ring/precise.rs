@@ -3,7 +3,7 @@
 
 use super::{
     columns::{write_columns, Column, SampleTemplate, MAX_WORDS},
-    sample::hides_program,
+    program::hides_program,
     Record, Ring, Sampler,
 };
 use crate::logic::{

@@ -594,13 +594,6 @@ pub(super) fn user_registers(regs: &pt_regs, task: *mut bindings::task_struct) -
     unsafe { ffi::perfmon_user_regs(ptr::from_ref(regs).cast_mut(), task).as_ref() }
 }
 
-/// Returns whether the samples of `task` may show no address of its program, while an exec replaces the program: it is not
-/// known yet which users may look at the new one.
-pub(super) fn hides_program(task: *mut bindings::task_struct) -> bool {
-    // SAFETY: The function requires a caller that can't leave the CPU: samples are written in NMIs, or with interrupts off.
-    !task.is_null() && unsafe { ffi::perfmon_program_is_hidden() }
-}
-
 /// Returns whether a sample of `task` may show the registers of the interrupt.
 fn may_show_registers(regs: &pt_regs, task: *mut bindings::task_struct) -> bool {
     // SAFETY: The function requires valid registers, which it only reads: `regs` is a reference. It only compares

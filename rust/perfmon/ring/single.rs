@@ -9,7 +9,8 @@
 //! progress, in which registers may contain secrets of the new program.
 
 use super::{
-    sample::{hides_program, is_user, user_registers, KernelChain, Place},
+    program::hides_program,
+    sample::{is_user, user_registers, KernelChain, Place},
     Interrupt, Ring, Sampler,
 };
 use crate::{
