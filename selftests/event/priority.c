@@ -29,6 +29,7 @@
 #include "perf.h"
 #include "samples.h"
 #include "spinner.h"
+#include "system_sleep.h"
 
 /* The number of busy loops on the reader's CPU. */
 #define LOOPS	4
@@ -38,13 +39,13 @@
 
 /*
  * The longest time of the module may be FACTOR times the longest time of perf. On a busy host
- * both may be stopped for some time, most of all at CPU hotplug, for which many threads must run
- * on a CPU with busy loops. So times below FLOOR always pass, and there are more attempts: a lock
+ * both may be stopped for some time, most of all at CPU hotplug and sleep, for which many threads
+ * must run on a CPU with busy loops. So times below FLOOR always pass, and there are more attempts: a lock
  * of the reader's delays others in each of them, since each lasts for SECONDS.
  */
 #define FACTOR		3
 #define FLOOR		1.0
-#define HOTPLUG_FLOOR	2.0
+#define SYSTEM_FLOOR	2.0
 #define ATTEMPTS	4
 
 #define N	1000000UL
@@ -235,22 +236,44 @@ TEST_F(priority, idle_reader_does_not_delay_others)
 }
 
 /* Returns the longest time to take the other CPU offline or online. */
-static double switch_cpu(struct __test_metadata *_metadata, int online)
+static double switch_cpu(struct __test_metadata *_metadata, FIXTURE_DATA(priority) *self)
 {
 	double t, longest = 0;
 	int i;
 
 	for (i = 0; i < 6; i++) {
 		t = clock_seconds();
-		ASSERT_EQ(0, cpu_set_online(online, "0"));
+		ASSERT_EQ(0, cpu_set_online(self->online, "0"));
 		clock_note_longest(&longest, &t);
-		ASSERT_EQ(0, cpu_set_online(online, "1"));
+		ASSERT_EQ(0, cpu_set_online(self->online, "1"));
 		clock_note_longest(&longest, &t);
 	}
 	return longest;
 }
 
-TEST_F(priority, idle_reader_does_not_delay_hotplug)
+/* Returns the longest time to go to sleep, up to the step in which no other CPU is online, and to wake up. */
+static double sleep_and_wake_up(struct __test_metadata *_metadata,
+				FIXTURE_DATA(priority) *self __attribute__((unused)))
+{
+	const struct system_sleep how = { .level = "processors", .state = "mem" };
+	double t, longest = 0;
+	int i;
+
+	ASSERT_EQ(0, system_sleep_prepare(&how));
+	for (i = 0; i < 4; i++) {
+		t = clock_seconds();
+		EXPECT_EQ(0, system_sleep_once(&how));
+		clock_note_longest(&longest, &t);
+	}
+	system_sleep_end();
+	return longest;
+}
+
+/* Compares what the whole system does while the idle readers read events of perf, and of the module. */
+static void compare_system(struct __test_metadata *_metadata, FIXTURE_DATA(priority) *self,
+			   const char *what,
+			   double (*measure)(struct __test_metadata *_metadata,
+					     FIXTURE_DATA(priority) *self))
 {
 	const struct event_maker *makers[] = { &event_maker_perf, &event_maker_perfmon };
 	bool is_delayed = true;
@@ -260,15 +283,25 @@ TEST_F(priority, idle_reader_does_not_delay_hotplug)
 	for (attempts = 0; is_delayed && attempts < ATTEMPTS; attempts++) {
 		for (i = 0; i < 2; i++) {
 			start_readers(_metadata, self, makers[i]);
-			longest[i] = switch_cpu(_metadata, self->online);
+			longest[i] = measure(_metadata, self);
 			end_children(&self->group);
 			ASSERT_EQ(0, wait_until_idle());
-			TH_LOG("%s: a CPU goes offline or online in %.0f ms at most",
-			       makers[i]->name, longest[i] * 1e3);
+			TH_LOG("%s: %s takes %.0f ms at most", makers[i]->name, what,
+			       longest[i] * 1e3);
 		}
-		is_delayed = !is_short(longest[1], longest[0], HOTPLUG_FLOOR);
+		is_delayed = !is_short(longest[1], longest[0], SYSTEM_FLOOR);
 	}
 	EXPECT_FALSE(is_delayed);
+}
+
+TEST_F(priority, idle_reader_does_not_delay_hotplug)
+{
+	compare_system(_metadata, self, "switching a CPU off or on", switch_cpu);
+}
+
+TEST_F(priority, idle_reader_does_not_delay_sleep)
+{
+	compare_system(_metadata, self, "going to sleep and waking up", sleep_and_wake_up);
 }
 
 /* Stops the real-time program, which must have run all the time. */
