@@ -155,15 +155,15 @@ TEST_F(throttle, throttling_ends_with_the_event)
 }
 
 /*
- * An event that begins to count while sampling is suspended says so before it says what it has lost.
- * Its own samples are too rare for a suspension.
+ * An event that begins to count while sampling is suspended says so before it says what it has lost,
+ * and once, however often it begins. Its own samples are too rare for a suspension.
  */
 TEST_F(throttle, event_that_begins_during_a_suspension_is_throttled)
 {
-	struct perf_event_attr next = event_every(400009);
+	struct perf_event_attr next = event_every(2000003);
 	unsigned long losing_rounds = 0;
 	struct sampler other;
-	int i;
+	int i, j;
 
 	/* The limited time may be too short for a single sample. */
 	if (!variant->throttled || variant->kernel || !strcmp(variant->parameters, SHORT_TIME))
@@ -173,14 +173,19 @@ TEST_F(throttle, event_that_begins_during_a_suspension_is_throttled)
 
 		ASSERT_EQ(0, sampler_open(&other, &event_maker_perfmon, &next, 0, -1, 3));
 		sample_loop(_metadata, self, N / 20);
+		for (j = 0; j < 20; j++) {
+			ASSERT_EQ(0, event_enable(other.fd));
+			ASSERT_EQ(0, event_disable(other.fd));
+		}
 		ASSERT_EQ(0, event_enable(other.fd));
-		labelled_loop(N);
+		labelled_loop(2 * N);
 		ASSERT_EQ(0, event_disable(other.fd));
 		sampler_read(&other, &sums, NULL, NULL);
 		if (sums.lost) {
 			losing_rounds++;
 			EXPECT_LT(0UL, sums.throttled);
 		}
+		EXPECT_GE(1UL, sums.throttled);
 		EXPECT_EQ(sums.throttled, sums.unthrottled);
 		sampler_close(&other);
 	}

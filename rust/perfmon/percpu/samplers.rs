@@ -14,7 +14,8 @@ use crate::{
 pub(crate) struct ActiveSamplers {
     /// The counters whose overflows become samples of events.
     pub(crate) counters: Word,
-    /// Not 0 while sampling is suspended, because it took too much of the CPU's time.
+    /// Not 0 while sampling is suspended, because it took too much of the CPU's time: the time at which the suspension
+    /// began, in cycles of the time-stamp counter.
     pub(crate) suspended: Word,
     /// The counters whose THROTTLE record has been written, and whose UNTHROTTLE record has not.
     throttled: Word,

@@ -175,7 +175,7 @@ impl Slot {
         // SAFETY: `arm_sampler` requires a sampler that lives until `disarm_sampler`: it lives as long as the event, and
         // `disarm_counter` calls that when the window closes, before the event can be freed.
         let state = unsafe { percpu.arm_sampler(counter, sampler, task, armed, min_load) };
-        if percpu.samplers.suspended.get() != 0 {
+        if ![0, self.phase.recorded_suspension].contains(&percpu.samplers.suspended.get()) {
             // Samples of another event have taken too much time. This event has none either until the next tick.
             self.record_throttling(here, true);
         }
@@ -215,9 +215,10 @@ impl Slot {
 
     /// Writes the THROTTLE record of the open window if `throttled`, otherwise the UNTHROTTLE record. Does nothing if the
     /// record has been written.
-    fn record_throttling(&self, here: ThisCpu<'_>, throttled: bool) {
+    fn record_throttling(&mut self, here: ThisCpu<'_>, throttled: bool) {
         let (percpu, counter) = (here.percpu(), self.counter());
         if percpu.samplers.note_throttling(counter, throttled) {
+            self.phase.recorded_suspension = percpu.samplers.suspended.get();
             let sampler = &self.event().sampler;
             let task = percpu.task_of_sample(counter, sampler);
             sampler.write_throttling(task, here.id().as_u32(), throttled);
