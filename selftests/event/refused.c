@@ -229,6 +229,57 @@ TEST_F(refused, records_of_the_task_are_complete)
 	EXPECT_EQ(0UL, lost);
 }
 
+/* Returns the number of mappings that are recorded of a program that is executed on a CPU. */
+static unsigned long recorded_mappings_of_exec(struct __test_metadata *_metadata, int cpu)
+{
+	struct perf_event_attr attr = event_instructions();
+	unsigned long mappings = 0, lost = 0;
+	bool has_executed = false;
+	int start_pipe[2], status;
+	struct sampler s;
+	pid_t child;
+	char c;
+
+	ASSERT_EQ(0, pipe2(start_pipe, O_CLOEXEC));
+	ASSERT_EQ(0, pin_to_cpu(cpu));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		if (read(start_pipe[0], &c, 1) == 1)
+			execlp("pmctl_loop", "pmctl_loop", "1", NULL);
+		_exit(127);
+	}
+	attr.type = PERF_TYPE_SOFTWARE;
+	attr.config = PERF_COUNT_SW_DUMMY;
+	attr.comm = 1;
+	attr.mmap2 = 1;
+	attr.disabled = 0;
+	ASSERT_EQ(0, sampler_open(&s, &event_maker_perfmon, &attr, child, ANY_CPU, 4));
+	ASSERT_EQ(1, write(start_pipe[1], "", 1));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+	while (event_ring_next(&s.ring, &s.record)) {
+		has_executed |= s.record.header.type == PERF_RECORD_COMM &&
+				s.record.header.misc & PERF_RECORD_MISC_COMM_EXEC;
+		mappings += s.record.header.type == PERF_RECORD_MMAP2 && has_executed;
+		lost += s.record.header.type == PERF_RECORD_LOST;
+	}
+	EXPECT_TRUE(has_executed);
+	EXPECT_EQ(0UL, lost);
+	sampler_close(&s);
+	close(start_pipe[0]);
+	close(start_pipe[1]);
+	return mappings;
+}
+
+TEST_F(refused, mappings_of_an_exec_are_recorded)
+{
+	unsigned long mappings = recorded_mappings_of_exec(_metadata, self->home);
+
+	EXPECT_LT(0UL, mappings);
+	EXPECT_EQ(mappings, recorded_mappings_of_exec(_metadata, self->cpu));
+}
+
 TEST_F(refused, group_whose_leader_is_disabled_misses_nothing)
 {
 	int sibling;
