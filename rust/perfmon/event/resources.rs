@@ -100,7 +100,9 @@ fn take_counters_only(config: &EventConfig, target: &Target) -> Result<ChosenCou
         return Ok(ChosenCounters::only(CounterId::NONE));
     }
     let place = target.place();
-    let own_counters = own_counters(target, config);
+    // An event that does not take turns is checked once more when it is attached. An event that takes turns may share the
+    // counters of those that are opened meanwhile, so it reads them under the lock.
+    let counters_before = (!config.takes_turns).then(|| own_counters(target, config));
     let check = |ownership: &Ownership| {
         check_cpu(ownership)?;
         ownership.check_exclusive(Some(place.kind))
@@ -113,8 +115,10 @@ fn take_counters_only(config: &EventConfig, target: &Target) -> Result<ChosenCou
             Some(extra) => ownership.check_register(place, extra),
             None => Ok(()),
         };
-        let chosen_counters = register_result
-            .and_then(|()| choose_counters(ownership, config, target, own_counters).ok_or(EBUSY));
+        let chosen_counters = register_result.and_then(|()| {
+            let own_counters = counters_before.unwrap_or_else(|| own_counters(target, config));
+            choose_counters(ownership, config, target, own_counters).ok_or(EBUSY)
+        });
         let result = chosen_counters.and_then(|counters| {
             let branches = config.sampling.branches.map(|stack| stack.branches);
             if let Some(branches) = branches {
