@@ -285,6 +285,11 @@ impl Search<'_> {
             |&counter: &CounterId| self.can_make_room_on(counter, level, target, config);
         let counter = each_counter(counters & !level.forbidden).find(can_make_room)?;
         let next = level.next(counter)?;
+        if level.depth == MAX_DEPTH {
+            // The moves repeat a part of the search that has found them. They must not end halfway because the search has
+            // taken most of the steps.
+            self.steps_left.set(MAX_STEPS);
+        }
         let excluding = excluding_events(&self.movable[counter.index()], target, config, counter);
         for event in excluding.each() {
             // An event that has just moved may have taken the counter that `can_make_room` found for this event.
