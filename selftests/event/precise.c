@@ -142,7 +142,6 @@ TEST_F(event, a_read_while_it_counts_is_exact)
 	expect_samples(_metadata, variant, s, 101, NULL, NULL);
 }
 
-/* Lost samples are in LOST records, and in the count of lost samples. */
 /* IA32_DEBUGCTL: a PMI freezes the counters */
 #define FREEZE_COUNTERS	(1ULL << 12)
 
@@ -175,6 +174,7 @@ TEST_F(event, counters_go_on_after_the_interrupt_of_a_full_buffer)
 	close(fd);
 }
 
+/* Lost samples are in LOST records, and in the count of lost samples. */
 TEST_F(event, samples_without_room_are_reported_as_lost)
 {
 	struct perf_event_attr attr = precise_every(101);

@@ -277,8 +277,8 @@ impl Context {
         }
     }
 
-    /// Does what [`Self::with_slots`] does, for the context of the task that runs here, which no other CPU can have
-    /// loaded. Must be called with interrupts off.
+    /// Does what [`Self::with_slots`] does, for the context of the task that runs here or of this CPU, which no other CPU can
+    /// have loaded. Must be called with interrupts off.
     pub(super) fn with_current_slots<R>(
         &self,
         here: ThisCpu<'_>,

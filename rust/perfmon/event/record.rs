@@ -85,7 +85,7 @@ pub(super) fn with_slots_of_cpu_and_cgroups(here: ThisCpu<'_>, mut f: impl FnMut
     if here.percpu().brought_up.get() == 0 {
         // SAFETY: `from_address` requires a context that is alive, or 0: `cpu_context` is 0 or the address of a CPU's
         // context, which is not freed before the module's exit.
-        let context = unsafe { Context::from_address(here.percpu().cpu_context.get()) };
+        let context = unsafe { Context::from_address(here.percpu().cpu_context.acquire()) };
         if let Some(context) = context {
             context.with_current_slots(here, |_, slots| f(slots));
         }

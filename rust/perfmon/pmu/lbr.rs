@@ -148,7 +148,8 @@ fn change_interrupt_users(here: ThisCpu<'_>, pmu: &Pmu, interrupt_users: u64) {
     let freeze_bit = saved.freeze_bit.get();
     let debugctl_bits = saved.debugctl_bits.get() ^ freeze_bit;
     // A PMI may come between the store and the write of the register, and `repair` then empties the records if the register
-    // lacks a bit of `debugctl_bits`. So a bit is stored after it was set, and before it is cleared.
+    // lacks a bit of `debugctl_bits`. So a bit is stored after it was set, and before it is cleared. Without a status bit for
+    // frozen records every user reads them in interrupts, so there is no other user while the bit changes.
     let is_cleared = interrupt_users == 0;
     if is_cleared {
         saved.debugctl_bits.set(debugctl_bits);
