@@ -29,6 +29,11 @@ pub(crate) struct PackedRuns {
 pub(crate) fn pack(items: &[MetricEvents], supply: Option<CounterSupply>) -> PackedRuns {
     let mut packed_runs = PackedRuns::default();
     for item in items {
+        // An item without events needs no run. An empty run would have an index, but no place among the runs that count.
+        if item.events.is_empty() {
+            packed_runs.places.push(Vec::new());
+            continue;
+        }
         let fits = |run: &Vec<EventSpec>| fit_together(run, &item.events, supply);
         let common_run = packed_runs.runs.iter().position(fits).or_else(|| {
             let fits_alone = fit_together(&[], &item.events, supply);

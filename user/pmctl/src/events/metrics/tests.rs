@@ -305,3 +305,21 @@ fn events_that_fit_share_a_run() {
         assert!(schedule(run, supply).is_ok());
     }
 }
+
+#[test]
+fn an_item_without_events_has_no_run() {
+    let supply = CounterSupply {
+        general: 0,
+        fixed: 0,
+        busy: 0,
+    };
+    let item = |name: &str, events: Vec<EventSpec>| MetricEvents {
+        name: name.to_owned(),
+        events,
+    };
+    // No counter is free for `r1`, so it gets a run of its own.
+    let items = [item("-e", Vec::new()), item("a", events("r1"))];
+    let packed_runs = pack(&items, Some(supply));
+    assert_eq!(packed_runs.runs, [events("r1")]);
+    assert_eq!(packed_runs.places, [vec![], vec![(0, 0)]]);
+}

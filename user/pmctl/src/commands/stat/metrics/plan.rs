@@ -95,7 +95,6 @@ fn pack_into_runs(
     }];
     items.extend(metrics.iter().map(CountableMetric::driver_events));
     let mut packed = pack(&items, (!args.multiplex).then_some(supply));
-    packed.runs.retain(|run| !run.is_empty());
     if packed.runs.is_empty() {
         // A run without events of the driver: all events are of Linux's PMUs, or there is none.
         packed.runs.push(Vec::new());
