@@ -3,7 +3,7 @@
 
 use perfmon::spec::EventSpec;
 
-use crate::events::schedule::{CounterSupply, schedule};
+use crate::events::schedule::{CounterSupply, are_of_one_group, schedule};
 
 /// The events of a metric, which are counted in one run if they fit.
 #[derive(Clone, Debug)]
@@ -24,8 +24,8 @@ pub(crate) struct PackedRuns {
     pub(crate) split_items: Vec<String>,
 }
 
-/// Distributes the events to runs. An event that can't be counted even alone gets a run of its own. `supply` are the
-/// counters of a run; `None` means no limit, for events that take turns.
+/// Distributes the events to runs. An event or a group that can't be counted even alone gets a run of its own. `supply`
+/// are the counters of a run; `None` means no limit, for events that take turns.
 pub(crate) fn pack(items: &[MetricEvents], supply: Option<CounterSupply>) -> PackedRuns {
     let mut packed_runs = PackedRuns::default();
     for item in items {
@@ -47,17 +47,16 @@ pub(crate) fn pack(items: &[MetricEvents], supply: Option<CounterSupply>) -> Pac
             None => {
                 packed_runs.split_items.push(item.name.clone());
                 let mut places = Vec::new();
-                for event in &item.events {
-                    let single_event = std::slice::from_ref(event);
+                for events in item.events.chunk_by(are_of_one_group) {
                     let run = packed_runs
                         .runs
                         .iter()
-                        .position(|run| fit_together(run, single_event, supply))
+                        .position(|run| fit_together(run, events, supply))
                         .unwrap_or_else(|| {
                             packed_runs.runs.push(Vec::new());
                             packed_runs.runs.len() - 1
                         });
-                    places.extend(add_events(&mut packed_runs.runs, run, single_event));
+                    places.extend(add_events(&mut packed_runs.runs, run, events));
                 }
                 places
             }
@@ -98,10 +97,12 @@ fn add_events(
     events.iter().map(add).collect()
 }
 
-/// Returns the index of an event of the run that counts the same as `event`.
+/// Returns the index of an event of the run that counts the same as `event`. A group stays whole, so an event of a group
+/// is found in its own group only.
 fn find(run: &[EventSpec], event: &EventSpec) -> Option<usize> {
     run.iter().position(|known| {
         !known.is_absent()
+            && (event.group.is_none() || known.group == event.group)
             && known.encoding == event.encoding
             && known.core_type == event.core_type
             && known.modes == event.modes

@@ -323,3 +323,25 @@ fn an_item_without_events_has_no_run() {
     assert_eq!(packed_runs.runs, [events("r1")]);
     assert_eq!(packed_runs.places, [vec![], vec![(0, 0)]]);
 }
+
+#[test]
+fn groups_stay_whole() {
+    let supply = CounterSupply {
+        general: 2,
+        fixed: 0,
+        busy: 0,
+    };
+    let item = |name: &str, text: &str| MetricEvents {
+        name: name.to_owned(),
+        events: events(text),
+    };
+    let items = [item("-e", "r1,{r2,r3},{r2,r4}"), item("a", "r4")];
+    let packed_runs = pack(&items, Some(supply));
+    let labels = packed_runs.runs.iter().map(|run| {
+        let labels: Vec<&str> = run.iter().map(|event| &event.label[..]).collect();
+        labels.join(",")
+    });
+    assert_eq!(labels.collect::<Vec<_>>(), ["r1,r4", "r2,r3", "r2,r4"]);
+    let places: [&[(usize, usize)]; 2] = [&[(0, 0), (1, 0), (1, 1), (2, 0), (2, 1)], &[(0, 1)]];
+    assert_eq!(packed_runs.places, places);
+}

@@ -158,6 +158,11 @@ impl fmt::Display for ScheduleError {
 
 impl std::error::Error for ScheduleError {}
 
+/// Returns whether two events are of one group, whose events are counted in the same run.
+pub(crate) fn are_of_one_group(one: &EventSpec, other: &EventSpec) -> bool {
+    one.group.is_some() && one.group == other.group
+}
+
 /// Returns a counter for each event, in the order of the events. Events get general counters as long as some are free, so
 /// that all are programmed in the same way. If there are too few, events move to the fixed counters that can count them.
 ///

@@ -81,6 +81,9 @@ pub(crate) fn counted_events(
     })
 }
 
+/// The name of the item with the events of -e.
+const E_ITEM: &str = "-e";
+
 /// Distributes the driver's events to runs: `events` of -e, and the events of the metrics. Returns at least one run.
 fn pack_into_runs(
     args: &Stat,
@@ -90,11 +93,13 @@ fn pack_into_runs(
 ) -> Result<PackedRuns> {
     let supply = split_runs::free_supply(args, pmu)?;
     let mut items = vec![MetricEvents {
-        name: "-e".to_owned(),
+        name: E_ITEM.to_owned(),
         events,
     }];
     items.extend(metrics.iter().map(CountableMetric::driver_events));
     let mut packed = pack(&items, (!args.multiplex).then_some(supply));
+    // The note about metrics in several runs is not about the events of -e.
+    packed.split_items.retain(|name| name != E_ITEM);
     if packed.runs.is_empty() {
         // A run without events of the driver: all events are of Linux's PMUs, or there is none.
         packed.runs.push(Vec::new());

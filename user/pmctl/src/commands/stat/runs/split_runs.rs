@@ -8,7 +8,7 @@ use perfmon::spec::EventSpec;
 use perfmon::{Device, Pmu};
 
 use crate::args::Stat;
-use crate::events::schedule::{CounterSupply, schedule};
+use crate::events::schedule::{CounterSupply, are_of_one_group, schedule};
 use crate::system::exit::{self, Usage};
 
 /// The counters are too few for all events.
@@ -186,10 +186,7 @@ fn split_into_runs(events: &[EventSpec], supply: CounterSupply) -> Option<Vec<Ve
         schedule(&present.cloned().collect::<Vec<_>>(), supply).is_ok()
     };
     let mut runs: Vec<Vec<EventSpec>> = vec![Vec::new()];
-    // The events of a group are counted in the same run.
-    let is_same_group =
-        |one: &EventSpec, next: &EventSpec| one.group.is_some() && one.group == next.group;
-    for events in events.chunk_by(is_same_group) {
+    for events in events.chunk_by(are_of_one_group) {
         let last = runs.last_mut()?;
         let previous_length = last.len();
         last.extend_from_slice(events);
