@@ -179,7 +179,8 @@ pub(in crate::commands::stat) fn free_supply(args: &Stat, pmu: &Pmu) -> Result<C
     })
 }
 
-/// Splits the events into runs, in their order. Returns `None` if an event or a group does not fit even by itself.
+/// Splits the events into runs, in their order; without events there is one run. Returns `None` if an event or a group does
+/// not fit even by itself.
 fn split_into_runs(events: &[EventSpec], supply: CounterSupply) -> Option<Vec<Vec<EventSpec>>> {
     let fits = |events: &[EventSpec]| {
         let present = events.iter().filter(|event| !event.is_absent());
@@ -198,10 +199,6 @@ fn split_into_runs(events: &[EventSpec], supply: CounterSupply) -> Option<Vec<Ve
             return None;
         }
         runs.push(events.to_vec());
-    }
-    // Only the first part can be empty, and only if there are no events. It is kept then.
-    if runs.len() > 1 {
-        runs.retain(|events| !events.is_empty());
     }
     Some(runs)
 }
