@@ -41,32 +41,42 @@ const INHERITED_VARIABLES: [&str; 6] = [
 /// that matter.
 const ENVIRONMENT_UNIT: usize = 4096;
 
-/// Counts a benchmark in two processes. If all counts are equal, returns the counts of one pass of each process. If
-/// only the processes differ, counts the benchmark in more processes.
+/// Counts a benchmark in two processes, or in more if the counts of an event differ between the processes only, and not
+/// between the passes of a process. For each event, returns one count of each process if the passes of each process have
+/// equal counts, and otherwise the counts of all passes.
 pub(crate) fn count_in_processes(
     mut count: impl FnMut() -> Result<Counts, String>,
 ) -> Result<Counts, String> {
     let mut processes = vec![count()?, count()?];
-    if processes.iter().all(is_stable) && processes[0] != processes[1] {
+    let has_stable_passes = |processes: &[Counts], event: usize| {
+        processes.iter().all(|process| is_stable(&process[event]))
+    };
+    let differs_by_process = |event: usize| {
+        has_stable_passes(&processes, event) && processes[0][event] != processes[1][event]
+    };
+    if (0..processes[0].len()).any(differs_by_process) {
         while processes.len() < MAX_PROCESSES {
             processes.push(count()?);
         }
     }
     let mut merged = vec![Vec::new(); processes[0].len()];
-    for process in processes {
-        // If the passes of a process have equal counts, they are one sample: only the processes may then differ.
-        let passes = if is_stable(&process) { 1 } else { usize::MAX };
-        for (runs, counts) in merged.iter_mut().zip(process) {
-            runs.extend(counts.into_iter().take(passes));
+    for (event, runs) in merged.iter_mut().enumerate() {
+        // If the passes of each process have equal counts, they are one sample: only the processes may then differ.
+        let passes = if has_stable_passes(&processes, event) {
+            1
+        } else {
+            usize::MAX
+        };
+        for process in &processes {
+            runs.extend(process[event].iter().take(passes));
         }
     }
     Ok(merged)
 }
 
-/// Returns whether all passes of a process have equal counts.
-fn is_stable(counts: &Counts) -> bool {
-    let mut events = counts.iter();
-    events.all(|runs| runs.iter().all(|count| *count == runs[0]))
+/// Returns whether the counts of an event in all passes of a process are equal.
+fn is_stable(passes: &[u64]) -> bool {
+    passes.iter().all(|count| *count == passes[0])
 }
 
 /// Starts processes of this program, each of which counts one benchmark.
@@ -243,6 +253,13 @@ mod tests {
         let (processes, merged) = merge(|process| vec![vec![5 + process; 2], vec![1, 1]]);
         assert_eq!(processes, 6);
         assert_eq!(merged, [vec![6, 7, 8, 9, 10, 11], vec![1; 6]]);
+    }
+
+    #[test]
+    fn an_event_whose_passes_differ_has_no_effect_on_the_others() {
+        let (processes, merged) = merge(|process| vec![vec![process; 2], vec![7, 8]]);
+        assert_eq!(processes, 6);
+        assert_eq!(merged, [vec![1, 2, 3, 4, 5, 6], [7, 8].repeat(6)]);
     }
 
     #[test]
