@@ -11,7 +11,8 @@ use crate::system::exit::{self, Usage};
 use crate::system::stdio::complain;
 use crate::system::text::{printable, thousands};
 
-/// Reports which conditions hold, and returns the exit code.
+/// Reports which conditions hold, and returns the exit code. A condition that holds determines it, even if others can't be
+/// checked.
 ///
 /// # Errors
 /// A condition is about a name that no recording has.
@@ -20,7 +21,7 @@ pub(super) fn check_conditions(
     comparisons: &[Comparison],
     keys: &[Key],
 ) -> Result<u8, Usage> {
-    let mut code = 0;
+    let (mut holds, mut is_unknown) = (false, false);
     for condition in conditions {
         let name = &condition.event;
         let matches = comparisons
@@ -42,7 +43,8 @@ pub(super) fn check_conditions(
                      instruction, as `pmctl vm -- record -c 1` does.",
                     condition.text
                 ));
-                return Ok(exit::NO_COUNT);
+                is_unknown = true;
+                continue;
             }
             let condition = with_limit_in_events(condition);
             let before = counts[0].events;
@@ -56,12 +58,16 @@ pub(super) fn check_conditions(
                         thousands(before),
                         change(before, after.events)
                     ));
-                    code = exit::FAILURE;
+                    holds = true;
                 }
             }
         }
     }
-    Ok(code)
+    Ok(match (holds, is_unknown) {
+        (true, _) => exit::FAILURE,
+        (false, true) => exit::NO_COUNT,
+        (false, false) => 0,
+    })
 }
 
 /// Returns the condition with a limit in events. The parser takes a limit of `time` for seconds, but here `time` is the
@@ -144,5 +150,17 @@ mod tests {
         let condition = "main>+1%".parse().expect("it is well formed");
         let code = check_conditions(&[condition], &[comparison], &[Key::Symbol]);
         assert_eq!(code.ok(), Some(exit::NO_COUNT));
+    }
+
+    #[test]
+    fn estimates_hide_no_condition_that_holds() {
+        let (before, after) = ([("[.] main", 1000)], [("[.] main", 1011)]);
+        let exact = || compared_by_symbol(&before, &after, Some(1));
+        let estimates = || compared_by_symbol(&before, &after, Some(1000));
+        for comparisons in [[exact(), estimates()], [estimates(), exact()]] {
+            let condition = "main>+1%".parse().expect("it is well formed");
+            let code = check_conditions(&[condition], &comparisons, &[Key::Symbol]);
+            assert_eq!(code.ok(), Some(exit::FAILURE));
+        }
     }
 }
