@@ -115,7 +115,7 @@ impl Comparison {
                 let row = row.or_insert_with(|| vec![RecordingShare::default(); sides.len()]);
                 for part in [&mut row[index], &mut recording_totals[index]] {
                     part.events = part.events.saturating_add(share.events);
-                    part.samples += share.samples;
+                    part.samples = part.samples.saturating_add(share.samples);
                 }
             }
         }

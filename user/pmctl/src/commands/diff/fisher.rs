@@ -21,9 +21,21 @@ fn ln_choose(n: u64, k: u64) -> f64 {
     ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k)
 }
 
+/// Returns the number of low bits that a test omits from numbers of samples, if `largest` is the largest of them. The time
+/// of a test grows with the square root of the numbers, and their sums must not overflow. With fewer samples a difference
+/// has a larger p-value, so the test may miss a small difference, and reports no wrong one.
+fn excess_bits(largest: u64) -> u32 {
+    const TESTED_BITS: u32 = 32;
+    (u64::BITS - largest.leading_zeros()).saturating_sub(TESTED_BITS)
+}
+
 /// Returns the two-sided p-value of Fisher's exact test. The tested row has `a.0` of the `a.1` samples of recording A,
 /// and `b.0` of the `b.1` samples of recording B.
 pub(super) fn p_value(a: (u64, u64), b: (u64, u64)) -> f64 {
+    let [a, b] = [a, b].map(|(row, total)| {
+        let shift = excess_bits(total);
+        (row >> shift, total >> shift)
+    });
     let row_samples = a.0 + b.0;
     let total = a.1 + b.1;
     if row_samples == 0 || row_samples == total || a.1 == 0 || b.1 == 0 {
@@ -44,6 +56,8 @@ pub(super) fn p_value(a: (u64, u64), b: (u64, u64)) -> f64 {
 /// events, and B has `b.0` with a period of `b.1`. The null hypothesis is that A and B have the same number of events;
 /// the periods then determine the probability that a sample is of A.
 pub(super) fn p_value_of_counts(a: (u64, u64), b: (u64, u64)) -> f64 {
+    let shift = excess_bits(a.0.max(b.0));
+    let [a, b] = [a, b].map(|(samples, period)| (samples >> shift, period));
     let samples = a.0 + b.0;
     if samples == 0 || a.1 == 0 || b.1 == 0 {
         return 1.0;
@@ -144,6 +158,17 @@ mod tests {
         let p = p_value((500_000, 1_000_000), (502_121, 1_000_000));
         assert!((p - 0.0027).abs() < 0.0001, "{p}");
         assert!(p_value((100_000, 1_000_000), (200_000, 1_000_000)) < 1e-100);
+    }
+
+    #[test]
+    fn any_numbers_of_samples_can_be_tested() {
+        const MAX: u64 = u64::MAX;
+        assert!(p_value((MAX / 2, MAX), (MAX / 2, MAX)) > 0.99);
+        assert!(p_value((MAX / 2, MAX), (MAX / 3, MAX)) < 1e-100);
+        assert!(p_value((MAX / 2, MAX), (5, 10)) > 0.99);
+        assert!(p_value_of_counts((MAX, 1), (MAX, 1)) > 0.99);
+        assert!(p_value_of_counts((MAX, 1), (MAX / 2, 1)) < 1e-100);
+        assert!(p_value_of_counts((MAX, MAX), (MAX, MAX)) > 0.99);
     }
 
     #[test]
