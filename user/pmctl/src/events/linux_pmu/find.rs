@@ -341,7 +341,21 @@ fn resolve(purpose: Purpose, pmu: &LinuxPmu, terms: &str) -> Result<ResolvedTerm
             _ => write_field(pmu, (key, value), &mut resolved.configs)?,
         }
     }
-    Ok(resolved)
+    // A level may also be written by its number.
+    let is_same = |event: &NamedEvent| {
+        let mut configs = Configs::default();
+        write_terms_of(pmu, event, &mut configs).is_ok() && configs == resolved.configs
+    };
+    let mut events = pmu.events.iter();
+    match events.find(|(_, event)| event.is_level && is_same(event)) {
+        Some((name, _)) => Err(level_message(name)),
+        None => Ok(resolved),
+    }
+}
+
+/// Returns the message that an event is a level.
+fn level_message(name: &str) -> String {
+    format!("`{name}` is a level, and no number that grows: there is nothing to count.")
 }
 
 /// Returns the rate that `period` or `freq` sets.
@@ -363,17 +377,9 @@ impl ResolvedTerms {
         (name, event): (&str, &NamedEvent),
     ) -> Result<(), String> {
         if event.is_level {
-            return Err(format!(
-                "`{name}` is a level, and no number that grows: there is nothing to count."
-            ));
+            return Err(level_message(name));
         }
-        for term in event.terms.split(',') {
-            let (key, value) = match term.split_once('=') {
-                Some((key, value)) => (key, Some(value)),
-                None => (term, None),
-            };
-            write_field(pmu, (key, value), &mut self.configs)?;
-        }
+        write_terms_of(pmu, event, &mut self.configs)?;
         if event.scale.is_some() || !event.unit.is_empty() {
             self.scale = Some(Scale {
                 factor: event.scale.unwrap_or(1.0),
@@ -382,6 +388,18 @@ impl ResolvedTerms {
         }
         Ok(())
     }
+}
+
+/// Writes the values of the fields that sysfs has for a named event.
+fn write_terms_of(pmu: &LinuxPmu, event: &NamedEvent, configs: &mut Configs) -> Result<(), String> {
+    for term in event.terms.split(',') {
+        let (key, value) = match term.split_once('=') {
+            Some((key, value)) => (key, Some(value)),
+            None => (term, None),
+        };
+        write_field(pmu, (key, value), configs)?;
+    }
+    Ok(())
 }
 
 /// Writes the value of a field; without a value, writes 1.

@@ -193,6 +193,7 @@ fn wrong_events_are_refused_with_the_reason() {
             "can't be in a group",
         ),
         ("msr/cpu_thermal_margin/", "is a level"),
+        ("msr/event=7/", "`cpu_thermal_margin` is a level"),
         ("kprobe/config=1/", "`kprobe` are perf's"),
     ];
     for (text, expected) in table {

@@ -63,17 +63,17 @@ impl ColumnCount {
     /// Returns the sum of this count and the count `other` of another place.
     pub(in crate::commands::stat) fn plus(self, other: Self) -> Self {
         Self {
-            value: self.value + other.value,
+            value: self.value.saturating_add(other.value),
             ran: self.ran + other.ran,
             enabled: self.enabled + other.enabled,
             takes_turns: self.takes_turns || other.takes_turns,
         }
     }
 
-    /// Returns the count since an earlier one, `before`.
+    /// Returns the count since an earlier one, `before`; 0 if the number is smaller, since it is a level without a name.
     pub(in crate::commands::stat) fn since(self, before: Self) -> Self {
         Self {
-            value: self.value - before.value,
+            value: self.value.saturating_sub(before.value),
             ran: self.ran.saturating_sub(before.ran),
             enabled: self.enabled.saturating_sub(before.enabled),
             takes_turns: self.takes_turns,
@@ -220,6 +220,12 @@ pub(in crate::commands::stat) trait CountSource {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_that_falls_counts_nothing() {
+        let count = |value| ColumnCount::without_turns(value, Duration::ZERO, Duration::ZERO);
+        assert_eq!(count(3).since(count(5)).value, 0);
+    }
 
     #[test]
     fn estimates_match_perf() {
