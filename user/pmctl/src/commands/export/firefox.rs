@@ -206,15 +206,25 @@ impl<'a> Tables<'a> {
 
     /// Returns the index in these tables of stack `number` of the profile, and adds the stack if it is new.
     fn stack_number(&mut self, number: usize) -> usize {
-        if let Some(known) = self.stack_numbers.get(&number) {
-            return *known;
+        // A loop, since a stack may have too many callers for recursion.
+        let mut new_stacks = Vec::new();
+        let (mut next, mut own_number) = (Some(number), None);
+        while let Some(stack) = next {
+            own_number = self.stack_numbers.get(&stack).copied();
+            if own_number.is_some() {
+                break;
+            }
+            new_stacks.push(stack);
+            next = self.profile.stacks.values[stack].0;
         }
-        let (parent, place) = self.profile.stacks.values[number];
-        let parent = parent.map(|parent| self.stack_number(parent));
-        let place = self.places.intern(place);
-        let own_number = self.stacks.intern((parent, place));
-        self.stack_numbers.insert(number, own_number);
-        own_number
+        // The callers come first.
+        for stack in new_stacks.into_iter().rev() {
+            let place = self.places.intern(self.profile.stacks.values[stack].1);
+            let new_number = self.stacks.intern((own_number, place));
+            self.stack_numbers.insert(stack, new_number);
+            own_number = Some(new_number);
+        }
+        own_number.unwrap_or_default()
     }
 
     /// Returns a thread with its samples and tables.
@@ -405,6 +415,22 @@ mod tests {
         threads
             .map(|thread| thread["samples"]["weight"].clone())
             .collect()
+    }
+
+    #[test]
+    fn stacks_may_be_very_deep() {
+        const DEPTH: usize = 200_000;
+        let recording = example(false);
+        let mut profile = Profile::new(&recording, None).expect("it is whole");
+        let mut caller = None;
+        for _ in 0..DEPTH {
+            caller = Some(profile.stacks.intern((caller, 0)));
+        }
+        let innermost = caller.expect("it has callers");
+        let mut tables = Tables::new(&profile);
+        assert_eq!(tables.stack_number(innermost), DEPTH - 1);
+        assert_eq!(tables.stack_number(innermost), DEPTH - 1);
+        assert_eq!(tables.stacks.values[DEPTH - 1], (Some(DEPTH - 2), 0));
     }
 
     #[test]
