@@ -362,6 +362,13 @@ impl AddressSpaces {
         later.map(|(_, identity)| identity).or_else(first)
     }
 
+    /// Returns the inode of a file that has the path of an earlier file; `None` if there is no earlier file, or if the
+    /// mapping has a build-id.
+    pub(crate) fn later_inode(&self, file: FileNumber) -> Option<u64> {
+        let (_, identity) = self.later_files.get(&file)?;
+        Some(identity.inode).filter(|inode| *inode != 0)
+    }
+
     /// Returns the build-id that the mappings of a program or library have.
     pub(crate) fn build_id(&self, file: FileNumber) -> Option<&[u8]> {
         let id = &self.identity(file)?.build_id[..];

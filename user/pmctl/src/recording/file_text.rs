@@ -2,7 +2,7 @@
 //! Converts paths to text and back. A path may have any bytes, and the JSON in a recording has text only.
 
 use std::borrow::Cow;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
@@ -49,6 +49,18 @@ pub(crate) fn path_of_text(text: &str) -> Cow<'_, Path> {
     Cow::Owned(OsString::from_vec(bytes).into())
 }
 
+/// Returns the path in the name of a file, without the words that tell the file from an earlier file of the same path:
+/// `/bin/a` for `/bin/a (inode 12 of 8:1)`.
+pub(crate) fn path_of_name(name: &Path) -> &Path {
+    const MARKS: [&[u8]; 2] = [b" (inode ", b" (build-id "];
+    let bytes = name.as_os_str().as_bytes();
+    let begins_words = |at: &usize| MARKS.iter().any(|mark| bytes[*at..].starts_with(mark));
+    match (0..bytes.len()).rev().find(begins_words) {
+        Some(at) if bytes.ends_with(b")") => Path::new(OsStr::from_bytes(&bytes[..at])),
+        _ => name,
+    }
+}
+
 /// Returns the byte of the escape, such as `\xff`, that a text begins with.
 fn escaped_byte(text: &[u8]) -> Option<u8> {
     let [b'\\', b'x', high, low, ..] = text else {
@@ -64,8 +76,6 @@ fn escaped_byte(text: &[u8]) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsStr;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -85,6 +95,18 @@ mod tests {
         ] {
             assert_eq!(text_of_path(path(bytes)), text);
             assert_eq!(path_of_text(text), path(bytes));
+        }
+    }
+
+    #[test]
+    fn a_later_file_has_the_path_of_the_first_one() {
+        for (name, expected) in [
+            ("/bin/a", "/bin/a"),
+            ("/bin/a (inode 12 of 8:1)", "/bin/a"),
+            ("/bin/a (build-id 2e07)", "/bin/a"),
+            ("/bin/a (inode 1 of 8:1)/b", "/bin/a (inode 1 of 8:1)/b"),
+        ] {
+            assert_eq!(path_of_name(Path::new(name)), Path::new(expected));
         }
     }
 

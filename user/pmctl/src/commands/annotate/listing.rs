@@ -12,6 +12,7 @@ use super::assembly::disassemble;
 use super::code::Code;
 use super::rust_sources;
 use crate::args::Syntax;
+use crate::recording::file_text::path_of_text;
 use crate::recording::perfdata::{Recording, is_kernel_address};
 use crate::recording::symbols::{DebugFiles, Lines, SourceLine, Targets};
 use crate::system::files;
@@ -169,7 +170,7 @@ impl<'a> SourceLines<'a> {
     /// Returns the lines to show before the instruction at an offset: none if its source line is that of the previous
     /// instruction.
     fn lines_before(&mut self, offset: u64) -> Vec<ListingLine> {
-        let path = Path::new(&self.function.path);
+        let path = &*path_of_text(&self.function.path);
         let version = self.recording.version(path);
         let levels = self.lines.at((0, path), version, offset);
         let Some(SourceLine { path, number }) =

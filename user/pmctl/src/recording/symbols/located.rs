@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{DebugFiles, Elf};
+use crate::recording::file_text::path_of_name;
 use crate::recording::perfdata::{FileFacts, FileVersion};
 
 /// A recorded file, or a copy of it, and its headers.
@@ -45,14 +46,21 @@ impl Absence {
 
 impl DebugFiles {
     /// Returns a recorded program or library in this version: the file at its path, or a copy that perf or debuginfod keeps.
+    /// `name` may have words after the path that tell it from an earlier file of the same path.
     ///
     /// # Errors
     /// The reason why the file can't be found.
     pub(crate) fn locate(
         &self,
-        path: &Path,
+        name: &Path,
         version: FileVersion<'_>,
     ) -> Result<LocatedFile, Absence> {
+        // A path may really end in such words. The version tells whether the file is the recorded one.
+        let path = if name.exists() {
+            name
+        } else {
+            path_of_name(name)
+        };
         let elf_here = Elf::read(path);
         let absence = match (&elf_here, version) {
             (None, _) => Absence::Missing,
@@ -85,5 +93,24 @@ impl DebugFiles {
             Some(LocatedFile { path, elf })
         });
         copies.next()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_file_of_a_path_is_found() {
+        let path = std::env::current_exe().expect("this program has a path");
+        let facts = FileFacts::of(&path);
+        let version = FileVersion {
+            build_id: None,
+            facts: facts.as_ref(),
+        };
+        let mut name = path.clone().into_os_string();
+        name.push(" (inode 12 of 8:1)");
+        let located_file = DebugFiles::of_user().locate(Path::new(&name), version);
+        assert_eq!(located_file.expect("it is there").path, path);
     }
 }

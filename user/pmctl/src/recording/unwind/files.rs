@@ -2,7 +2,7 @@
 //! Finds the files with unwind tables. These must be the files that ran, and not other files of the same name.
 
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -35,16 +35,26 @@ impl<'a> RecordedFiles<'a> {
             debug_files: DebugFiles::of_user(),
         }
     }
+}
 
-    fn find(&self, path: &Path) -> Result<PathBuf, Absence> {
-        let version = self.recording.version(path);
-        if path == Path::new(VDSO) {
+impl Programs for RecordedFiles<'_> {
+    fn find(&self, file: mapped::FileNumber, spaces: &AddressSpaces) -> Result<PathBuf, Absence> {
+        let name = spaces.path(file);
+        let version = self.recording.version(name);
+        if name == Path::new(VDSO) {
             return vdso(version.build_id, &self.debug_files);
         }
+        let path = spaces.path_in_file_system(file);
         let located_file = self.debug_files.locate(path, version);
         match located_file.map(|located_file| located_file.path) {
-            // Without build-id and facts, only the file's age can tell whether it was replaced.
-            Err(Absence::Unknown) if is_unchanged_since(path, self.recording.end) => {
+            // Without build-id and facts, only the file's age can tell whether it was replaced. One of several files with
+            // the same path also needs its inode.
+            Err(Absence::Unknown)
+                if is_unchanged_since(path, self.recording.end)
+                    && spaces
+                        .later_inode(file)
+                        .is_none_or(|inode| has_inode(path, inode)) =>
+            {
                 Ok(path.to_owned())
             }
             located_file => located_file,
@@ -52,10 +62,8 @@ impl<'a> RecordedFiles<'a> {
     }
 }
 
-impl Programs for RecordedFiles<'_> {
-    fn find(&self, file: mapped::FileNumber, spaces: &AddressSpaces) -> Result<PathBuf, Absence> {
-        self.find(spaces.path(file))
-    }
+fn has_inode(path: &Path, inode: u64) -> bool {
+    fs::metadata(path).is_ok_and(|facts| facts.ino() == inode)
 }
 
 /// Returns whether a file has not been written to since a recording ended. Returns true if either time is not known.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of the unwinder with a program that dumps its registers, stack and mappings to a file.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, str};
@@ -10,13 +11,14 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::cut_chains::CutReason;
-use super::{CutChains, RecordedFiles, Unwinder, UnwoundProcess, vdso_build_id};
+use super::{CutChains, Programs, RecordedFiles, Unwinder, UnwoundProcess, vdso_build_id};
 use crate::recording::address_spaces::AddressSpaces;
 use crate::recording::perfdata::{
     Body, BuildId, Map, Record, Recording, Records, Sample, Stamp, Task, UserStack,
 };
 use crate::recording::places::Places;
 use crate::recording::profile::each_sample;
+use crate::recording::symbols::Absence;
 
 const PID: u32 = 7;
 
@@ -394,6 +396,31 @@ fn the_vdso_has_tables() {
     assert!(steps.next().is_some());
     let of_other_version = tables([&[id[0] ^ 1], &id[1..]].concat());
     assert!(matches!(of_other_version, Err(CutReason::Replaced(_))));
+}
+
+#[test]
+fn a_later_file_of_a_path_is_found_by_its_inode() {
+    let path = std::env::current_exe().expect("this program has a path");
+    let inode = path.metadata().expect("it is there").ino();
+    let recording = Recording::default();
+    let mut spaces = AddressSpaces::default();
+    let mut find = |pid, inode| {
+        let map = Map {
+            task: Task::leader(pid),
+            inode,
+            file: path.clone(),
+            length: 1,
+            ..Map::default()
+        };
+        let (stamp, body) = (Stamp::default(), Body::Map(map));
+        spaces.apply(&Record { stamp, body });
+        let file = spaces.find(pid, 0).expect("it is mapped").file;
+        RecordedFiles::of(&recording).find(file, &spaces)
+    };
+    // Only the file's age tells whether the first file was replaced.
+    assert_eq!(find(1, inode + 1).as_ref(), Ok(&path));
+    assert_eq!(find(2, inode).as_ref(), Ok(&path));
+    assert_eq!(find(3, inode + 2), Err(Absence::Unknown));
 }
 
 #[test]
