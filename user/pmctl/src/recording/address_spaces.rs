@@ -22,14 +22,23 @@ pub(crate) use numbered::{FileNumber, NameNumber};
 use crate::recording::perfdata::{Body, Map, Record, Stamp, Task, is_kernel_address};
 use crate::recording::symbols::{hexadecimal, jit};
 
+/// The largest number of mappings that processes may have copied. A damaged file may have any number of processes that copy
+/// many mappings; 16,000 processes can copy 256 each.
+const MAX_COPIED_MAPPINGS: usize = 1 << 22;
+
+/// Mappings by their start address.
+type Mappings = BTreeMap<u64, Mapping>;
+
 /// Names and mappings of the processes of a recording and its cgroups, kept while its records are read.
 #[derive(Debug, Default)]
 pub(crate) struct AddressSpaces {
     /// The mappings of each process, by their start address. A new process shares the mappings of its parent until one
     /// of these two processes maps a file, since a damaged file may list any number of processes.
-    processes: AHashMap<u32, Arc<BTreeMap<u64, Mapping>>>,
+    processes: AHashMap<u32, Arc<Mappings>>,
+    /// Number of mappings that processes have copied instead of sharing them, and have not removed since.
+    copied_mappings: usize,
     /// The mappings of the kernel and its modules, by their start address.
-    kernel: BTreeMap<u64, Mapping>,
+    kernel: Mappings,
     /// Number of processes that have had each PID so far: the kernel uses PIDs again.
     pid_reuse_counts: AHashMap<u32, u32>,
     /// The names of tasks, as numbers of `comms`.
@@ -83,7 +92,7 @@ impl AddressSpaces {
             Body::Comm { task, name, exec } => {
                 if *exec {
                     // execve(2) gives the process a new address space, and ends its other threads.
-                    self.processes.remove(&task.pid);
+                    self.replace_mappings(task.pid, None);
                 }
                 let name = NameNumber(self.comms.number(name.as_str()));
                 self.set_name(*task, name);
@@ -99,10 +108,8 @@ impl AddressSpaces {
                 if child.pid != parent.pid {
                     // An earlier process may have had the same number.
                     *self.pid_reuse_counts.entry(child.pid).or_default() += 1;
-                    match self.processes.get(&parent.pid).cloned() {
-                        Some(maps) => self.processes.insert(child.pid, maps),
-                        None => self.processes.remove(&child.pid),
-                    };
+                    let maps = self.processes.get(&parent.pid).cloned();
+                    self.replace_mappings(child.pid, maps);
                 }
             }
             _ => {}
@@ -154,8 +161,34 @@ impl AddressSpaces {
     pub(crate) fn remove_task(&mut self, task: Task) {
         self.forget_name(task);
         if !self.named_threads.contains_key(&task.pid) {
-            self.processes.remove(&task.pid);
+            self.replace_mappings(task.pid, None);
         }
+    }
+
+    /// Replaces all mappings of a process; `None` removes them.
+    fn replace_mappings(&mut self, pid: u32, maps: Option<Arc<Mappings>>) {
+        let old = match maps {
+            Some(maps) => self.processes.insert(pid, maps),
+            None => self.processes.remove(&pid),
+        };
+        if let Some(old) = old.and_then(Arc::into_inner) {
+            self.copied_mappings = self.copied_mappings.saturating_sub(old.len());
+        }
+    }
+
+    /// Returns the mappings of a process, to change them. If it shares them with other processes, it gets a copy; beyond
+    /// [`MAX_COPIED_MAPPINGS`], it loses the shared mappings.
+    fn own_mappings(&mut self, pid: u32) -> &mut Mappings {
+        let maps = self.processes.entry(pid).or_default();
+        if Arc::get_mut(maps).is_none() {
+            let copied_mappings = self.copied_mappings.saturating_add(maps.len());
+            if copied_mappings <= MAX_COPIED_MAPPINGS {
+                self.copied_mappings = copied_mappings;
+            } else {
+                *maps = Arc::default();
+            }
+        }
+        Arc::make_mut(maps)
     }
 
     fn set_name(&mut self, task: Task, name: NameNumber) {
@@ -201,7 +234,7 @@ impl AddressSpaces {
         let maps = if map.is_kernel {
             &mut self.kernel
         } else {
-            Arc::make_mut(self.processes.entry(map.task.pid).or_default())
+            self.own_mappings(map.task.pid)
         };
         let mut end = map.start.saturating_add(map.length);
         if map.is_kernel {

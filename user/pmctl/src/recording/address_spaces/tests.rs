@@ -237,6 +237,29 @@ fn mappings_end_with_the_last_thread() {
 }
 
 #[test]
+fn copies_of_mappings_are_limited() {
+    let begin_child = |copied_mappings| {
+        let mut spaces = AddressSpaces::default();
+        spaces.apply(&map(1, 0x1000, 0x1000, "a"));
+        spaces.apply(&map(1, 0x3000, 0x1000, "b"));
+        spaces.copied_mappings = copied_mappings;
+        let (parent, child) = (Task::leader(1), Task::leader(2));
+        spaces.apply(&record(Body::Fork { child, parent }));
+        spaces.apply(&map(2, 0x5000, 0x1000, "c"));
+        let is_mapped = |address| spaces.find(2, address).is_some();
+        let mapped = [0x1000, 0x3000, 0x5000].map(is_mapped);
+        spaces.remove_task(child);
+        (mapped, spaces.copied_mappings)
+    };
+    let all = [true; 3];
+    assert_eq!(begin_child(0), (all, 0));
+    let last = MAX_COPIED_MAPPINGS - 2;
+    assert_eq!(begin_child(last), (all, last - 1), "`c` was no copy");
+    let (mapped, _) = begin_child(last + 1);
+    assert_eq!(mapped, [false, false, true]);
+}
+
+#[test]
 fn the_kernel_is_found_in_each_process_by_address() {
     let mut spaces = AddressSpaces::default();
     let text = 0xffff_ffff_8100_0000;
