@@ -26,42 +26,41 @@ impl Pairs {
     /// both recordings.
     pub(super) fn find(first: &Recording, other: &Recording) -> Self {
         let (first_files, other_files) = (files(first), files(other));
-        let only_in = |files: &AHashMap<String, AHashSet<&str>>, others: &AHashMap<_, _>| {
-            let names = files.keys().filter(|name| !others.contains_key(*name));
-            let mut names: Vec<String> = names.cloned().collect();
-            names.sort_unstable();
-            names
-        };
-        let mut unpaired_files = (
-            only_in(&first_files, &other_files),
-            only_in(&other_files, &first_files),
-        );
-        let mut names = Vec::new();
+        let first_names = only_in(&first_files, &other_files);
+        let other_names = only_in(&other_files, &first_files);
         let commands = (recorded_program(first), recorded_program(other));
-        loop {
-            let combinations = unpaired_files
-                .0
-                .iter()
-                .flat_map(|a| unpaired_files.1.iter().map(move |b| (a, b)));
-            let common_functions = |(a, b): (&String, &String)| {
-                let functions = first_files[a].intersection(&other_files[b]).count();
-                let are_commands = commands == (Some(&a[..]), Some(&b[..]));
-                ((functions, are_commands), (a.clone(), b.clone()))
-            };
-            let Some((_, (a, b))) = combinations
-                .map(common_functions)
-                .filter(|(rank, _)| *rank > (0, false))
-                .max_by(|one, two| one.0.cmp(&two.0).then_with(|| two.1.cmp(&one.1)))
-            else {
-                break;
-            };
-            unpaired_files.0.retain(|name| *name != a);
-            unpaired_files.1.retain(|name| *name != b);
-            names.push((b, a));
+        let combinations = first_names
+            .iter()
+            .flat_map(|a| other_names.iter().map(move |b| (*a, *b)));
+        let with_rank = |(a, b): (_, _)| {
+            let functions = first_files[a].intersection(&other_files[b]).count();
+            let are_commands = commands == (Some(a), Some(b));
+            ((functions, are_commands), (a, b))
+        };
+        let mut candidates: Vec<_> = combinations
+            .map(with_rank)
+            .filter(|(rank, _)| *rank > (0, false))
+            .collect();
+        candidates.sort_unstable_by(|one, two| two.0.cmp(&one.0).then_with(|| one.1.cmp(&two.1)));
+        let (mut paired_first, mut paired_other) = (AHashSet::new(), AHashSet::new());
+        let mut names = Vec::new();
+        for (_, (a, b)) in candidates {
+            if !paired_first.contains(a) && !paired_other.contains(b) {
+                paired_first.insert(a);
+                paired_other.insert(b);
+                names.push((b.to_owned(), a.to_owned()));
+            }
         }
+        let unpaired = |names: &[&str], paired: &AHashSet<&str>| {
+            let names = names.iter().filter(|name| !paired.contains(*name));
+            names.map(|name| (*name).to_owned()).collect()
+        };
         Self {
             names,
-            unpaired: unpaired_files,
+            unpaired: (
+                unpaired(&first_names, &paired_first),
+                unpaired(&other_names, &paired_other),
+            ),
         }
     }
 
@@ -98,6 +97,17 @@ impl Pairs {
         });
         pairs.chain(unpaired_text).collect()
     }
+}
+
+/// Returns the names of `files` that `others` lacks, sorted.
+fn only_in<'a>(
+    files: &'a AHashMap<String, AHashSet<&str>>,
+    others: &AHashMap<String, AHashSet<&str>>,
+) -> Vec<&'a str> {
+    let names = files.keys().filter(|name| !others.contains_key(*name));
+    let mut names: Vec<&str> = names.map(|name| &name[..]).collect();
+    names.sort_unstable();
+    names
 }
 
 /// Returns the programs and libraries with samples, by their names without the folder, and their functions.
@@ -173,6 +183,37 @@ mod tests {
         );
         let words = ["`new` of B is compared with `old` of A."];
         assert_eq!(pairs.in_words("A", "B"), words);
+    }
+
+    #[test]
+    fn programs_with_the_most_common_functions_are_paired_first() {
+        let first = recording("", &[("/a1", &["f", "g", "h"]), ("/a2", &["f", "g"])]);
+        let other = recording(
+            "",
+            &[("/b1", &["f"]), ("/b2", &["f", "g"]), ("/b3", &["i"])],
+        );
+        let pairs = Pairs::find(&first, &other);
+        let names = [("b2", "a1"), ("b1", "a2")].map(|(b, a)| (b.to_owned(), a.to_owned()));
+        assert_eq!(pairs.names, names);
+        assert_eq!(pairs.unpaired, (vec![], vec!["b3".to_owned()]));
+    }
+
+    #[test]
+    fn hundreds_of_programs_are_paired() {
+        const PROGRAMS: usize = 500;
+        let names = |prefix| (0..PROGRAMS).map(move |number| format!("/{prefix}{number:03}"));
+        let (first_names, other_names): (Vec<String>, Vec<String>) =
+            names("a").zip(names("b")).unzip();
+        let of_names = |names: &[String]| {
+            let files: Vec<(&str, &[&str])> = names
+                .iter()
+                .map(|name| (&name[..], &["main"][..]))
+                .collect();
+            recording("", &files)
+        };
+        let pairs = Pairs::find(&of_names(&first_names), &of_names(&other_names));
+        assert_eq!(pairs.names.len(), PROGRAMS);
+        assert_eq!(pairs.first_file("b007"), "a007");
     }
 
     #[test]
