@@ -82,11 +82,13 @@ impl Block {
             vec![self.open(&|event| event.this_thread())?]
         };
         self.starter_pid = Some(process::id());
-        for group in &self.running {
-            // This is the last call before the block, so that little else is counted.
-            group.enable().map_err(|error| exception(&error))?;
+        // Enabling is the last call before the block, so that little else is counted.
+        let result = self.running.iter().try_for_each(Group::enable);
+        if result.is_err() {
+            // Closing the groups also stops those that have been enabled.
+            self.running.clear();
         }
-        Ok(())
+        result.map_err(|error| exception(&error))
     }
 
     /// Stops counting. The counts are kept.
