@@ -124,15 +124,29 @@ impl Parser<'_> {
 
     /// Returns the fault of an event that is not followed by a comma.
     fn separator_fault(&self) -> Fault {
-        let next_span = self.next_span();
-        if &self.text[next_span.clone()] == "/" {
-            return Fault::new(
-                next_span,
-                "the fields of an event stand before its modifiers",
-            )
-            .help("For example: instructions/period=10007/u");
-        }
-        Fault::new(next_span, "a comma must stand between two events")
+        self.late_fields_fault().unwrap_or_else(|| {
+            Fault::new(self.next_span(), "a comma must stand between two events")
+        })
+    }
+
+    /// Returns the fault of fields after the modifiers of an event, as in `instructions:u/period=9/`; `None` if the next
+    /// character is no slash.
+    fn late_fields_fault(&self) -> Option<Fault> {
+        let (before, after) = self.text.split_at(self.position);
+        let after = after.strip_prefix('/')?;
+        let fault = Fault::new(
+            self.next_span(),
+            "the fields of an event stand before its modifiers",
+        );
+        let event = before.trim_end().rsplit([',', '{', ' ']).next();
+        let parts = event.and_then(|event| event.split_once(':'));
+        let help = match (parts, after.split_once('/')) {
+            (Some((name, modifiers)), Some((fields, _))) if !name.contains(['/', '}']) => {
+                format!("Write {name}/{fields}/{modifiers}")
+            }
+            _ => "For example: instructions/period=10007/u".to_owned(),
+        };
+        Some(fault.help(help))
     }
 
     /// Skips blanks.
@@ -169,6 +183,9 @@ impl Parser<'_> {
                 break;
             }
             if !self.accept(',') {
+                if let Some(fault) = self.late_fields_fault() {
+                    return Err(fault);
+                }
                 let span = start..self.position;
                 return Err(
                     Fault::new(span, "the closing brace of the group is missing")

@@ -342,7 +342,14 @@ const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
         "stand before its modifiers",
         8,
         1,
-        "/period=10007/u",
+        "Write cycles/period=9/u",
+    ),
+    (
+        "{cycles,instructions:u/period=1/}",
+        "stand before its modifiers",
+        22,
+        1,
+        "Write instructions/period=1/u",
     ),
 ];
 
