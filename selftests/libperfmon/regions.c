@@ -259,6 +259,7 @@ TEST_F(markers, end_without_begin_is_not_a_pass)
 
 TEST_F(markers, too_many_nested_regions_are_reported)
 {
+	struct perfmon_total totals[65];
 	uint64_t counts[PERFMON_MARKED];
 	char name[8];
 	int i;
@@ -272,6 +273,10 @@ TEST_F(markers, too_many_nested_regions_are_reported)
 	EXPECT_NE(NULL, strstr(perfmon_failure(), "too many regions"));
 	PERFMON_END("64");
 	EXPECT_EQ(-1, perfmon_last(counts));
+	ASSERT_EQ(65U, perfmon_totals(totals, 65));
+	EXPECT_STREQ("64", totals[64].name);
+	EXPECT_EQ(0ULL, totals[64].passes);
+	EXPECT_EQ(1ULL, totals[64].failed);
 	PERFMON_END("63");
 	EXPECT_EQ((int)variant->size, perfmon_last(counts));
 }

@@ -382,8 +382,8 @@ EXPORT void perfmon_enter(const char *name)
 			pass->gaps = m->gaps;
 			memcpy(pass->begin, m->clock, sizeof(pass->begin));
 		} else {
+			/* Each end of these passes counts one as failed, also that of the pass that is not begun. */
 			fail_passes(m, region);
-			count_failed_pass(region);
 			note_failure("a thread has begun too many regions at once");
 		}
 	}
