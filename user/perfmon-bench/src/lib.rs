@@ -31,7 +31,8 @@
 //! workspace.
 //!
 //! With `--fail-if 'instructions:u>+1%'`, or `instructions:1%` for short, the exit code is 1 if the instructions of a
-//! benchmark have grown by more than 1 %. A benchmark that the baseline lacks never fails.
+//! benchmark have grown by more than 1 %. A benchmark that the baseline lacks never fails. If the baseline lacks all
+//! benchmarks that were counted, nothing is compared, and the exit code is 125.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

@@ -68,7 +68,8 @@ impl Verdict {
             let reference = comparison.reference_values(index, event);
             if condition.is_relative() && reference.is_none() && comparison.has_baseline_of(index) {
                 return Err(format!(
-                    "--fail-if '{text}': the baseline has no event `{name}`"
+                    "--fail-if '{text}': the baseline has no event `{}`",
+                    comparison.measured.events[event]
                 ));
             }
             if condition.is_met(reference, &command.values[event]) {
@@ -101,7 +102,11 @@ mod tests {
             baseline: Some(&baseline),
         };
         let condition = condition.parse().expect("it is well formed");
-        let index = |name: &str| measured.index(name);
+        let index = |name: &str| {
+            measured
+                .index(name)
+                .or_else(|| measured.index(&format!("{name}:u")))
+        };
         Verdict::of(&comparison, &[condition], index, |event| event == 1)
     }
 
@@ -138,6 +143,15 @@ mod tests {
         // A limit of the count itself needs no baseline.
         let verdict = verdict(old_document, "instructions:u>1010");
         assert_eq!((verdict.holds.len(), verdict.unknown), (1, None));
+    }
+
+    #[test]
+    fn a_missing_event_is_named_with_its_modes() {
+        let mut old_document = testing::document();
+        "branches:u".clone_into(&mut old_document.events[1]);
+        let reason = verdict(old_document, "instructions>+1%").unknown;
+        let sentence = "--fail-if 'instructions>+1%': the baseline has no event `instructions:u`";
+        assert_eq!(reason.as_deref(), Some(sentence));
     }
 
     #[test]
