@@ -8,6 +8,7 @@ use crate::{
         counter::{each_counter, mask_of, CounterId},
         plan::Step,
         pmu::Pmu,
+        regs::GlobalMsrs,
     },
     percpu::TIMER_TICKING,
     sys::time::jiffies,
@@ -176,7 +177,7 @@ impl Pmu {
         // acknowledges these overflows.
         let has_other_acknowledger =
             self.place_holder.is_some() && percpu.value(counter).select().is_kernel();
-        if msr::read(here, global.status) & counter.bit() == 0 && !has_other_acknowledger {
+        if !has_other_acknowledger && !await_overflow(here, global, counter) {
             // Other software has written the counter, or has acknowledged its overflow.
             percpu.mark_lost(counter.bit());
         }
@@ -207,4 +208,14 @@ impl Pmu {
             percpu.value(counter).has_overflowed(here, msr)
         }))
     }
+}
+
+/// Returns whether the status register shows the overflow of a counter that has just been stopped. Waits for a moment,
+/// since processors may set bits of the register late.
+#[cold]
+fn await_overflow(here: ThisCpu<'_>, global: &GlobalMsrs, counter: CounterId) -> bool {
+    /// The number of reads, which together take about a microsecond, or tens of them in a virtual machine.
+    const MAX_READS: u32 = 16;
+
+    (0..MAX_READS).any(|_| msr::read(here, global.status) & counter.bit() != 0)
 }
