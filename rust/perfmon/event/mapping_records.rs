@@ -144,7 +144,9 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
     record::with_slots_of_task(here, |slots| {
         is_wanted = may_record_mapping(slots) && want_mapping(slots);
     });
-    record::with_slots_of_cpu_and_cgroups(here, |slots| is_wanted |= want_mapping(slots));
+    if !is_wanted {
+        record::with_slots_of_cpu_and_cgroups(here, |slots| is_wanted |= want_mapping(slots));
+    }
     if !is_wanted {
         return;
     }
