@@ -207,9 +207,11 @@ says "script reports a recording that was not finished" \
 	"$(pmctl script -i killed.data 2>&1)" "was not finished"
 check "perf reads a recording that was not finished" \
 	[ "$(perf script -i killed.data 2>/dev/null | wc -l)" -gt 0 ]
-# pmctl shows its progress once a second, but not on a terminal where a command writes.
+# pmctl shows its progress once a second, but not on a terminal where a command writes. The command runs
+# until the screen was copied.
+rm -f screen
 pmctl_terminal 24 80 -w ended -o screen -- pmctl record -e $event -o screen.data -- \
-	sh -c 'printf begun; sleep 2.5; printf ended' >/dev/null 2>&1
+	sh -c 'printf begun; sleep 2.5; printf ended; until [ -s screen ]; do sleep 0.1; done' >/dev/null 2>&1
 is "record writes nothing to the terminal while its command runs" begunended "$(cat screen)"
 # The lines about files that end while the command runs come after it, and so does the one about a limit.
 # The command runs until there are two files, and until the screen was copied.
