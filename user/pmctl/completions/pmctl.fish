@@ -119,7 +119,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s i -l ignore-failur
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l emulated -d 'Leave out what an emulated machine says nothing about: `pmctl vm` adds this option'
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s e -l event -d 'Sample by these events, separated by commas; may be repeated [default: cycles, precise if possible]' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s c -l period -d 'Take a sample every N events [default: 1000003]' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s c -l period -d 'Take a sample every N events [default: 1000003; of page faults, switches and migrations: 1]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s F -l freq -d 'Take about HZ samples per second instead of one every N events; `max`: as many as the module allows' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l call-graph -d 'Record call chains by frame pointers (fp, as -g), or for programs without them by copies of the stack (dwarf, or dwarf,BYTES [8192]) or the calls that the CPU records (lbr)' -r -f -a "fp\t''
 dwarf\t''

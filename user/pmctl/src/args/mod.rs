@@ -38,7 +38,7 @@ pub(crate) use recorder::{
     CommonOptions, DefaultSamples, EventOptions, Rate, RecordTarget, Recorder, TraceEvents,
     TraceOptions,
 };
-pub(crate) use sampling::{DEFAULT_FILE, Frequency, Record, SwitchOutput};
+pub(crate) use sampling::{DEFAULT_FILE, DEFAULT_PERIOD, Frequency, Record, SwitchOutput};
 pub(crate) use serve::Serve;
 pub(crate) use sort_keys::{Key, KeyNeed, SortWord};
 pub(crate) use stat::{Json, Stat};

@@ -99,6 +99,8 @@ pub(crate) enum DefaultSamples {
 /// The sample rate of events without a rate of their own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Rate {
+    /// Neither -c nor -F: the period is [`DEFAULT_PERIOD`], or 1 for a software event that happens rarely.
+    Default,
     Period(u32),
     Frequency(Frequency),
 }
@@ -253,7 +255,7 @@ impl EventOptions {
         Ok(Self {
             rate: match args.frequency {
                 Some(frequency) => Rate::Frequency(frequency),
-                None => Rate::Period(args.period.unwrap_or(DEFAULT_PERIOD)),
+                None => args.period.map_or(Rate::Default, Rate::Period),
             },
             default: if args.emulated {
                 DefaultSamples::Instructions

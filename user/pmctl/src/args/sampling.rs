@@ -75,7 +75,7 @@ pub(crate) struct Record {
     #[arg(short = 'e', long = "event", value_name = "EVENTS")]
     pub(crate) events: Vec<String>,
 
-    /// Take a sample every N events [default: 1000003]
+    /// Take a sample every N events [default: 1000003; of page faults, switches and migrations: 1]
     #[arg(short = 'c', long, value_name = "N", value_parser = parse_period, conflicts_with = "frequency")]
     pub(crate) period: Option<u32>,
 

@@ -3,7 +3,9 @@
 
 use perfmon::spec::SampleRate;
 use perfmon_core::logic::event_attr::{
-    PERF_FORMAT_LOST, PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING, PerfEventAttr,
+    PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_TASK_CLOCK, PERF_FORMAT_LOST,
+    PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING, PERF_SAMPLE_PERIOD,
+    PERF_TYPE_SOFTWARE, PerfEventAttr,
 };
 
 use crate::args::{CallGraph, Callers, EventOptions, KernelCallers};
@@ -42,7 +44,20 @@ pub(super) const READ_WORDS: usize = 4;
 const READ_FORMAT: u64 =
     PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING | PERF_FORMAT_LOST;
 
+/// The most bytes of the stack in samples that get their period later, so that they do not become longer than a record
+/// may be.
+const MAX_STACK_WITH_PERIOD: u32 = 48 << 10;
+
 impl LinuxEvent {
+    /// Returns the period that Linux must not write to the samples; `None` if Linux writes their period. With
+    /// `PERF_SAMPLE_PERIOD` and a fixed period, Linux makes a sample of each occurrence, and ignores the period.
+    pub(super) fn unwritten_period(&self) -> Option<u64> {
+        let SampleRate::Period(period) = self.rate else {
+            return None;
+        };
+        (counts_occurrences(&self.event) && period > 1).then_some(period)
+    }
+
     /// Describes the event for the file. For an event of several PMUs, the file has the numbers of the first PMU.
     pub(super) fn describe(&self, form: SampleForm) -> Option<perfdata::Event> {
         Some(perfdata::Event {
@@ -87,7 +102,11 @@ impl LinuxEvent {
             ),
         ];
         let flags = flags.iter().filter(|(is_set, _)| *is_set);
-        let attr = self.attr(encoding, form).to_abi();
+        let mut attr = self.attr(encoding, form).to_abi();
+        if self.unwritten_period().is_some() {
+            attr.sample_type &= !PERF_SAMPLE_PERIOD;
+            attr.sample_stack_user = attr.sample_stack_user.min(MAX_STACK_WITH_PERIOD);
+        }
         PerfEventAttr {
             size: PerfEventAttr::SIZE,
             read_format: READ_FORMAT,
@@ -97,6 +116,15 @@ impl LinuxEvent {
             ..attr
         }
     }
+}
+
+/// Returns whether this is a software event other than the clocks, which have timers: the kernel counts its occurrences,
+/// such as page faults.
+pub(super) fn counts_occurrences(event: &PmuEvent) -> bool {
+    const CLOCKS: [u64; 2] = [PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_TASK_CLOCK];
+    event.encodings.iter().any(|encoding| {
+        encoding.number == PERF_TYPE_SOFTWARE && !CLOCKS.contains(&encoding.configs[0])
+    })
 }
 
 fn leaves_out_kernel_callers(call_graph: Option<CallGraph>) -> bool {
@@ -148,5 +176,56 @@ pub(super) fn check_options(options: &EventOptions, events: &[PmuEvent]) -> Resu
             "{label}: Linux's PMU `{pmu}` samples this event: {advice}."
         ))),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::software;
+
+    #[test]
+    fn a_software_event_with_a_period_has_no_period_in_its_samples() {
+        let form = SampleForm {
+            parts: SampleParts {
+                has_user_stack: true,
+                ..SampleParts::default()
+            },
+            call_graph: None,
+            stack_bytes: 65_528,
+        };
+        let activation = Activation {
+            inherit: false,
+            on_exec: false,
+        };
+        let attr = |name, rate| {
+            let software = software::find(name).expect("it exists");
+            let event = LinuxEvent {
+                event: PmuEvent::of_software(software),
+                rate,
+            };
+            let opened = event.attr_to_open(&event.event.encodings[0], form, activation);
+            // The file has the period of each sample.
+            let described = event.describe(form).expect("it has an encoding").attr;
+            assert_ne!(described.fields & PERF_SAMPLE_PERIOD, 0);
+            (
+                event.unwritten_period(),
+                opened.sample_type & PERF_SAMPLE_PERIOD != 0,
+                opened.sample_stack_user,
+            )
+        };
+        for (name, rate, expected) in [
+            (
+                "page-faults",
+                SampleRate::Period(10),
+                (Some(10), false, 49_152),
+            ),
+            ("cs:k", SampleRate::Period(3), (Some(3), false, 49_152)),
+            ("page-faults", SampleRate::Period(1), (None, true, 65_528)),
+            ("cs", SampleRate::Frequency(99), (None, true, 65_528)),
+            ("cpu-clock", SampleRate::Period(1000), (None, true, 65_528)),
+        ] {
+            assert_eq!(attr(name, rate), expected, "{name}");
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 use ahash::AHashMap;
 use anyhow::{Context, Result, anyhow};
 use nix::errno::Errno;
-use perfmon_core::logic::perf_event::PERF_RECORD_THROTTLE;
+use perfmon_core::logic::perf_event::{PERF_RECORD_SAMPLE, PERF_RECORD_THROTTLE};
 use zerocopy::IntoBytes;
 
 use super::linux_event::{Activation, LinuxEvent, READ_WORDS, SampleForm};
@@ -20,6 +20,7 @@ use super::sampled_tasks::SampledTasks;
 use crate::commands::record::perf_ring::{ALL_TASKS, PerfRing, RingError};
 use crate::events::cpus::Cpus;
 use crate::events::perf_event;
+use crate::recording::perfdata::SampleParts;
 use crate::system::exit::Usage;
 
 /// The rings of all CPUs.
@@ -28,6 +29,10 @@ pub(super) struct LinuxRings {
     rings: Vec<LinuxRing>,
     /// The names of the events.
     labels: Vec<String>,
+    /// The period of each event whose samples Linux writes without one.
+    unwritten_periods: Vec<Option<u64>>,
+    /// The index of the word before which a sample has its period.
+    period_index: usize,
     /// The index in the plan of the first event.
     first_index: usize,
     /// Sampling begins with the command's exec.
@@ -124,6 +129,12 @@ impl LinuxRings {
                 .iter()
                 .map(|event| event.event.label.clone())
                 .collect(),
+            unwritten_periods: plan
+                .linux_events
+                .iter()
+                .map(LinuxEvent::unwritten_period)
+                .collect(),
+            period_index: period_index(form.parts),
             first_index,
             begins_at_exec,
             is_of_tasks: tasks.are_selected(),
@@ -181,7 +192,18 @@ impl LinuxRings {
             } = ring;
             ring.drain_raw(|bytes| {
                 *is_throttled |= bytes.starts_with(&PERF_RECORD_THROTTLE.to_ne_bytes());
-                handle(bytes, event_indices);
+                let event_index = sampled_event_id(bytes)
+                    .and_then(|id| event_indices.get(&id))
+                    .and_then(|index| index.checked_sub(self.first_index));
+                let period = event_index
+                    .and_then(|index| self.unwritten_periods.get(index).copied().flatten());
+                match period {
+                    None => handle(bytes, event_indices),
+                    // A call chain of thousands of addresses may leave no room for the period.
+                    Some(period) => with_period(bytes, self.period_index, period)
+                        .into_iter()
+                        .for_each(|sample| handle(&sample, event_indices)),
+                }
             });
         }
     }
@@ -240,6 +262,32 @@ impl LinuxRings {
         };
         Ok(incomplete.map(reason).collect())
     }
+}
+
+/// Returns the kernel's ID of the event of a sample; `None` for other records.
+fn sampled_event_id(record: &[u8]) -> Option<u64> {
+    record
+        .starts_with(&PERF_RECORD_SAMPLE.to_ne_bytes())
+        .then_some(())?;
+    let id = record.get(8..16)?;
+    Some(u64::from_ne_bytes(id.try_into().ok()?))
+}
+
+/// Returns the index of the word of a sample that has the period, if samples have these parts.
+fn period_index(parts: SampleParts) -> usize {
+    // The header, the identifier, the instruction's address, the task, the time, the data's address, and the CPU.
+    6 + usize::from(parts.has_data_address)
+}
+
+/// Returns a sample with its period inserted as the word with this index; `None` if the sample is too short, or gets too
+/// long for a record.
+fn with_period(sample: &[u8], index: usize, period: u64) -> Option<Vec<u8>> {
+    let (front, rest) = sample.split_at_checked(8 * index)?;
+    let mut bytes = [front, &period.to_ne_bytes(), rest].concat();
+    let size = u16::try_from(bytes.len()).ok()?;
+    // The size is the last part of the header.
+    bytes.get_mut(6..8)?.copy_from_slice(&size.to_ne_bytes());
+    Some(bytes)
 }
 
 /// The times in which an event was enabled and in which it was sampled, in nanoseconds, over all rings.
@@ -380,6 +428,42 @@ impl Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recording::perfdata::{Body, decode_record, identifier};
+
+    #[test]
+    fn a_sample_without_period_gets_that_of_its_event() {
+        for has_data_address in [false, true] {
+            let parts = SampleParts {
+                has_data_address,
+                has_cgroup: true,
+                ..SampleParts::default()
+            };
+            let size: u64 = if has_data_address { 64 } else { 56 };
+            let header = u64::from(PERF_RECORD_SAMPLE) | size << 48;
+            // The identifier, the address, the task, and the time.
+            let front = [header, identifier(1), 0x40_1000, 5 << 32 | 4, 900];
+            let data_address = has_data_address.then_some(0x7000);
+            // The CPU and the cgroup.
+            let words = front.into_iter().chain(data_address).chain([3, 12]);
+            let bytes: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
+            assert_eq!(sampled_event_id(&bytes), Some(identifier(1)));
+
+            let sample = with_period(&bytes, period_index(parts), 10).expect("there is room");
+            let (record, length) = decode_record(&sample, parts).expect("it is a record");
+            assert_eq!(length, bytes.len() + 8);
+            let record = record.expect("it is of a known type");
+            let Body::Sample(sample) = record.body else {
+                panic!("it is a sample");
+            };
+            assert_eq!(
+                (sample.period, sample.cgroup, sample.ip),
+                (10, 12, 0x40_1000)
+            );
+            assert_eq!((record.stamp.time, record.stamp.cpu), (900, 3));
+        }
+        assert_eq!(with_period(&[0; 40], 6, 10), None);
+        assert_eq!(with_period(&vec![0; 65_528], 6, 10), None);
+    }
 
     #[test]
     fn time_on_other_cpus_is_not_missing() {

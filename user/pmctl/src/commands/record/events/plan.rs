@@ -19,7 +19,7 @@ use super::precision;
 use super::sampled_event::{
     MAX_FREQUENCY, SampledEvent, default_event_text, default_rate, planned_events,
 };
-use crate::args::{CallGraph, EventOptions};
+use crate::args::{CallGraph, EventOptions, Rate};
 use crate::commands::record::branches::WantedBranches;
 use crate::commands::record::sampled::{MIXED_BRANCHES, event_kind};
 use crate::events::cgroups::too_few_events;
@@ -90,7 +90,12 @@ impl SamplingPlan {
                 .into_iter()
                 .map(|mut event| {
                     event.limit_unmodified(options.modes);
-                    let rate = event.rate.unwrap_or(default_rate);
+                    let rate = event.rate.unwrap_or(match options.rate {
+                        Rate::Default if linux_event::counts_occurrences(&event) => {
+                            SampleRate::Period(1)
+                        }
+                        _ => default_rate,
+                    });
                     LinuxEvent { event, rate }
                 })
                 .collect(),

@@ -8,7 +8,7 @@ use perfmon::{Device, Modes, Pmu};
 use super::limit::accepts_frequency;
 use super::memory_access;
 use super::precision;
-use crate::args::{DefaultSamples, EventOptions, Frequency, Rate};
+use crate::args::{DEFAULT_PERIOD, DefaultSamples, EventOptions, Frequency, Rate};
 use crate::commands::record::sampled::{DEFAULT_EVENT, refuse_unsampled};
 use crate::events::modes;
 use crate::events::schedule;
@@ -40,6 +40,7 @@ pub(super) fn default_event_text(options: &EventOptions) -> String {
 /// Returns the period or the frequency of events without one of their own.
 pub(super) fn default_rate(options: &EventOptions) -> SampleRate {
     match options.rate {
+        Rate::Default => SampleRate::Period(DEFAULT_PERIOD.into()),
         Rate::Period(period) => SampleRate::Period(period.into()),
         Rate::Frequency(Frequency::Hertz(hertz)) => SampleRate::Frequency(hertz.into()),
         Rate::Frequency(Frequency::Max) => MAX_FREQUENCY,
