@@ -100,16 +100,7 @@ pub(super) fn summarize(
             delay.as_millis()
         )?;
     }
-    let largest_count = notes.totals.iter().max().filter(|_| notes.tasks_only);
-    let advised_period = match (summary.period, summary.samples, largest_count) {
-        (Some(period), 0, Some(largest_count)) => {
-            suggest_period(*largest_count).filter(|new| *new < period)
-        }
-        (Some(period), samples, _) => smaller_period(period, samples),
-        (None, ..) => None,
-    };
-    let advised_period = advised_period.filter(|_| notes.is_whole());
-    match (advised_period, summary.samples) {
+    match (advised_period(notes, summary), summary.samples) {
         _ if !summary.is_only_file || summary.delay.is_some() || summary.has_left_program => Ok(()),
         (Some(period), 0) => writeln!(output, "No sample: give a smaller period, as -c {period}."),
         (Some(period), _) => writeln!(
@@ -130,6 +121,23 @@ pub(super) fn summarize(
         writeln!(output, "pmctl: see it with `{command}`")?;
     }
     Ok(())
+}
+
+/// Returns a period to advise in place of the one that made no sample or few samples; `None` if none is better.
+fn advised_period(notes: &Notes, summary: &RecordingSummary) -> Option<u32> {
+    let counted: u64 = notes.totals.iter().sum();
+    if counted > 0 && counted == summary.samples {
+        // Each event is a sample, so a smaller period makes no more.
+        return None;
+    }
+    let largest_count = notes.totals.iter().max().filter(|_| notes.tasks_only);
+    let period = match (summary.period?, summary.samples, largest_count) {
+        (period, 0, Some(largest_count)) => {
+            suggest_period(*largest_count).filter(|new| *new < period)
+        }
+        (period, samples, _) => smaller_period(period, samples),
+    };
+    period.filter(|_| notes.is_whole())
 }
 
 /// Returns a period with which `events` events make some samples; `None` for too few events.
@@ -229,6 +237,29 @@ mod tests {
         assert_eq!(smaller_period(100_003, 0), Some(10_007));
         assert_eq!(smaller_period(10_007, 0), None);
         assert_eq!(smaller_period(1_000_003, 50), None);
+    }
+
+    #[test]
+    fn no_period_is_advised_if_each_event_is_a_sample() {
+        let advised = |period, samples, totals: &[u64]| {
+            let notes = Notes {
+                totals: totals.to_vec(),
+                tasks_only: true,
+                ..Notes::default()
+            };
+            let summary = RecordingSummary {
+                samples,
+                period: Some(period),
+                ..RecordingSummary::example()
+            };
+            advised_period(&notes, &summary)
+        };
+        assert_eq!(advised(1_000_003, 5, &[5]), None);
+        assert_eq!(advised(1_000_003, 12, &[5, 7]), None);
+        assert_eq!(advised(1, 5, &[5]), None);
+        assert_eq!(advised(1_000_003, 5, &[5_100_000]), Some(100_003));
+        assert_eq!(advised(1_000_003, 5, &[]), Some(100_003));
+        assert_eq!(advised(1_000_003, 0, &[4595]), Some(45));
     }
 
     #[test]
