@@ -51,12 +51,8 @@ impl BlockedSignals {
 
     /// Blocks the usual signals and those of `mask`.
     fn hold_all(mut mask: SigSet) -> Result<Self> {
-        for signal in [
-            Signal::SIGCHLD,
-            Signal::SIGINT,
-            Signal::SIGQUIT,
-            Signal::SIGTERM,
-        ] {
+        mask.add(Signal::SIGCHLD);
+        for signal in END_SIGNALS {
             mask.add(signal);
         }
         // The kernel sends SIGHUP when the terminal is hung up. nohup(1) makes pmctl ignore SIGHUP. An ignored signal that is
@@ -194,6 +190,10 @@ static REPLACED_SIGNALS: [ReplacedSignal; 2] = [
     },
 ];
 
+/// The signals that ask pmctl to end, which it reads even if they are ignored, as SIGINT and SIGQUIT are in the
+/// background of a shell script. pmctl passes them on to the command.
+const END_SIGNALS: [Signal; 3] = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
+
 /// Replaces the actions of signals that pmctl has inherited.
 pub(crate) fn replace_inherited() {
     for replaced in &REPLACED_SIGNALS {
@@ -205,10 +205,14 @@ pub(crate) fn replace_inherited() {
 }
 
 /// Restores the inherited actions of signals, since a command would inherit pmctl's actions through exec. For SIGPIPE,
-/// which Rust's runtime ignores, sets the default action.
+/// which Rust's runtime ignores, and for [`END_SIGNALS`], so that they end the command, sets the default action.
 pub(crate) fn restore_inherited() -> Result<(), Errno> {
     // SAFETY: A handler must be safe to run at any time. `SigDfl` is no handler: no code of this process runs.
     unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) }?;
+    for end_signal in END_SIGNALS {
+        // SAFETY: A handler must be safe to run at any time. `SigDfl` is no handler: no code of this process runs.
+        unsafe { signal(end_signal, SigHandler::SigDfl) }?;
+    }
     for replaced in &REPLACED_SIGNALS {
         let action = if replaced.was_ignored.load(Ordering::Relaxed) {
             SigHandler::SigIgn
@@ -280,6 +284,30 @@ mod tests {
                 let is_restored = restore_inherited().is_ok() && is_ignored(Signal::SIGCHLD);
                 // SAFETY: _exit(2) takes an integer, accesses no memory and does not return.
                 unsafe { libc::_exit(i32::from(!(is_replaced && is_restored))) }
+            }
+        }
+    }
+
+    #[test]
+    fn a_command_does_not_inherit_that_signals_to_end_are_ignored() {
+        // SAFETY: `fork` requires that the child of a process with several threads calls only async-signal-safe functions.
+        // This one makes system calls only.
+        match unsafe { fork() }.expect("a child") {
+            ForkResult::Parent { child } => {
+                assert_eq!(waitpid(child, None), Ok(WaitStatus::Exited(child, 0)));
+            }
+            ForkResult::Child => {
+                for ignored in [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP] {
+                    // SAFETY: A handler must be safe to run at any time. `SigIgn` is no handler: no code of this process
+                    // runs.
+                    let _ = unsafe { signal(ignored, SigHandler::SigIgn) };
+                }
+                let is_restored = restore_inherited().is_ok();
+                let ends = !is_ignored(Signal::SIGINT) && !is_ignored(Signal::SIGQUIT);
+                // nohup(1) keeps its effect.
+                let is_right = is_restored && ends && is_ignored(Signal::SIGHUP);
+                // SAFETY: _exit(2) takes an integer, accesses no memory and does not return.
+                unsafe { libc::_exit(i32::from(!is_right)) }
             }
         }
     }
