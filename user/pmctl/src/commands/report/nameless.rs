@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Warnings about files whose functions have no names in the report, with advice.
 
+use std::cmp::Ordering;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -16,7 +17,7 @@ use crate::recording::symbols::{Elf, jit};
 use crate::system::screen::Colors;
 use crate::system::text::printable;
 
-/// The smallest share of all samples, in percent, for which a file is reported.
+/// The smallest share of the events, in percent, for which a file is reported.
 const MIN_PERCENT: u64 = 1;
 /// The largest number of files that are reported.
 const MAX_FILES: usize = 5;
@@ -24,23 +25,75 @@ const MAX_FILES: usize = 5;
 /// Samples without the name of a function, by file.
 #[derive(Debug, Default)]
 pub(crate) struct NamelessSamples {
-    /// Path and number of samples of each file.
-    files: AHashMap<FileNumber, (String, u64)>,
-    /// Number of all samples, with a name or without.
-    samples: u64,
+    /// Path of each file, and the sums of its samples' periods.
+    files: AHashMap<FileNumber, (String, PeriodSums)>,
+    /// The sums over all samples, with a name or without.
+    all: PeriodSums,
+}
+
+/// Sums of the periods of samples, by the index of their event.
+#[derive(Clone, Debug, Default)]
+struct PeriodSums(Vec<u64>);
+
+impl PeriodSums {
+    fn add(&mut self, event: usize, period: u64) {
+        if self.0.len() <= event {
+            self.0.resize(event + 1, 0);
+        }
+        self.0[event] = self.0[event].saturating_add(period);
+    }
+
+    /// Returns the largest share of an event in its sum in `all`.
+    fn largest_share(&self, all: &Self) -> Share {
+        let sums = self.0.iter().zip(&all.0);
+        let shares = sums.map(|(part, whole)| Share {
+            part: *part,
+            whole: *whole,
+        });
+        shares.max().unwrap_or_default()
+    }
+}
+
+/// A part of a sum. A larger fraction is greater.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Share {
+    part: u64,
+    whole: u64,
+}
+
+impl Share {
+    fn is_large(self) -> bool {
+        let minimum = u128::from(self.whole) * u128::from(MIN_PERCENT);
+        self.part > 0 && u128::from(self.part) * 100 >= minimum
+    }
+}
+
+impl Ord for Share {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let cross = |part: u64, whole: u64| u128::from(part) * u128::from(whole.max(1));
+        cross(self.part, other.whole).cmp(&cross(other.part, self.whole))
+    }
+}
+
+impl PartialOrd for Share {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl NamelessSamples {
-    /// Adds a sample that stands for `samples` samples.
-    pub(super) fn add_samples(&mut self, named: &NamedSample<'_>, samples: u64) {
-        self.samples = self.samples.saturating_add(samples);
+    /// Adds a sample.
+    pub(super) fn add_sample(&mut self, named: &NamedSample<'_>) {
+        let (event, period) = (named.sample.event, named.sample.period);
+        self.all.add(event, period);
         if named.site.has_symbol() || named.sample.in_kernel() {
             return;
         }
         if let Some(file) = named.site.file_number() {
             let entry = self.files.entry(file);
-            let (_, count) = entry.or_insert_with(|| (named.site.path().into_owned(), 0));
-            *count = count.saturating_add(samples);
+            let (_, sums) =
+                entry.or_insert_with(|| (named.site.path().into_owned(), PeriodSums::default()));
+            sums.add(event, period);
         }
     }
 
@@ -51,11 +104,10 @@ impl NamelessSamples {
         colors: Colors,
         output: &mut impl Write,
     ) -> io::Result<()> {
-        let is_large =
-            |samples: u64| samples.saturating_mul(100) >= self.samples.saturating_mul(MIN_PERCENT);
         let files = self.files.values();
-        let mut files: Vec<&(String, u64)> = files
-            .filter(|(path, samples)| is_large(*samples) && lacks_names(recording, path))
+        let mut files: Vec<(&str, Share)> = files
+            .map(|(path, sums)| (&path[..], sums.largest_share(&self.all)))
+            .filter(|(path, share)| share.is_large() && lacks_names(recording, path))
             .collect();
         files.sort_by(|(a_path, a), (b_path, b)| b.cmp(a).then_with(|| a_path.cmp(b_path)));
         let is_generated = |path: &str| jit::process_of(Path::new(path)).is_some();
@@ -71,14 +123,14 @@ impl NamelessSamples {
                 "{mark}NO SYMBOLS{mark:#}: {}: not found on this machine, and perf.data has no function names.\n  \
                  Read it on the machine where it was recorded. `pmctl export --to perf-data` there makes\n  \
                  a recording with the names.",
-                self.file_list(&absent)
+                file_list(&absent)
             )?;
         }
         if !files.is_empty() {
             writeln!(
                 output,
                 "{mark}NO SYMBOLS{mark:#}: {}: without a symbol table, functions are [unknown].",
-                self.file_list(&files)
+                file_list(&files)
             )?;
             write_advice(recording, &files, output)?;
         }
@@ -88,34 +140,31 @@ impl NamelessSamples {
                 "{mark}NO SYMBOLS{mark:#}: code that was compiled at run time (JIT), without its names in {}.\n  \
                  Many programs write this file on request: node --perf-basic-prof,\n  \
                  python3 -X perf, java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit.",
-                self.file_list(&generated)
+                file_list(&generated)
             )?;
         }
         Ok(())
     }
+}
 
-    /// Returns a text with the first [`MAX_FILES`] of these files, and their shares of all samples.
-    fn file_list(&self, files: &[&(String, u64)]) -> String {
-        let names = files.iter().take(MAX_FILES).map(|(path, samples)| {
-            format!(
-                "{} ({})",
-                printable(path),
-                percent_text(*samples, self.samples)
-            )
-        });
-        let names: Vec<String> = names.collect();
-        let hidden_files = match files.len().saturating_sub(MAX_FILES) {
-            0 => String::new(),
-            hidden_files => format!(" and {hidden_files} more"),
-        };
-        names.join(", ") + &hidden_files
-    }
+/// Returns a text with the first [`MAX_FILES`] of these files, and their shares.
+fn file_list(files: &[(&str, Share)]) -> String {
+    let names = files.iter().take(MAX_FILES).map(|(path, share)| {
+        let percent = percent_text(share.part, share.whole);
+        format!("{} ({percent})", printable(path))
+    });
+    let names: Vec<String> = names.collect();
+    let hidden_files = match files.len().saturating_sub(MAX_FILES) {
+        0 => String::new(),
+        hidden_files => format!(" and {hidden_files} more"),
+    };
+    names.join(", ") + &hidden_files
 }
 
 /// Prints how to get debug symbols for these files.
 fn write_advice(
     recording: &Recording,
-    files: &[&(String, u64)],
+    files: &[(&str, Share)],
     output: &mut impl Write,
 ) -> io::Result<()> {
     let paths = files
@@ -148,4 +197,29 @@ fn lacks_names(recording: &Recording, path: &str) -> bool {
     let table = tables.find(|table| table.file == path);
     let has_none = |table: &SymbolTable| table.partial || table.symbols.is_empty();
     path.starts_with('/') && table.is_none_or(|table| !table.replaced && has_none(table))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_of_the_periods_of_an_event() {
+        let (mut file, mut all) = (PeriodSums::default(), PeriodSums::default());
+        for (event, period, is_nameless) in [(0, 900, false), (0, 100, true), (2, 1, false)] {
+            all.add(event, period);
+            if is_nameless {
+                file.add(event, period);
+            }
+        }
+        let share = file.largest_share(&all);
+        assert_eq!((share.part, share.whole), (100, 1000));
+        assert_eq!(file_list(&[("/a", share)]), "/a (10.00%)");
+        // The largest share of an event counts.
+        file.add(2, 1);
+        all.add(2, 1);
+        let share = file.largest_share(&all);
+        assert_eq!((share.part, share.whole), (1, 2));
+        assert!(share.is_large() && !Share::default().is_large());
+    }
 }

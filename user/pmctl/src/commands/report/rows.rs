@@ -206,7 +206,7 @@ pub(crate) fn sum_by_row(
             return Ok(());
         }
         let samples = recording.sample_count(named.sample);
-        nameless.add_samples(named, samples);
+        nameless.add_sample(named);
         let (sampled_function, all);
         let chain = if grouping.has_chains() || source_lines.is_some() {
             all = grouping.chain(named, names, source_lines);
