@@ -63,13 +63,7 @@ pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
         }
     }
     if problems == 0 {
-        let conclusion = if facts.trials.event.has_counted() && !facts.trials.counter.has_counted()
-        {
-            "Counting programs works: `pmctl stat -- COMMAND`. What keeps this user from counting\nthe whole system (`pmctl stat -a`) and from sampling is in the notes."
-        } else {
-            "The checks found no problem."
-        };
-        writeln!(output, "\n{conclusion}")?;
+        writeln!(output, "\n{}", conclusion_without_problem(&facts.trials))?;
         return Ok(0);
     }
     let conclusion = if facts.trials.event.has_counted() {
@@ -94,4 +88,47 @@ pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
         )?;
     }
     Ok(exit::FAILURE)
+}
+
+/// Returns the conclusion if no check has found a problem. A user may have the right to count programs only.
+fn conclusion_without_problem(trials: &Trials) -> &'static str {
+    if !trials.event.has_counted() || trials.counter.has_counted() {
+        "The checks found no problem."
+    } else if trials.sampling.error().is_none() {
+        "Counting and sampling your own programs works: `pmctl stat -- COMMAND`,\n`pmctl record -- COMMAND`. What keeps this user from the whole system (`pmctl stat -a`,\n`pmctl record -a`) is in the notes."
+    } else {
+        "Counting your own programs works: `pmctl stat -- COMMAND`. What keeps this user from\ncounting the whole system (`pmctl stat -a`) and from sampling is in the notes."
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perfmon::Device;
+
+    use super::trial::{LOOP_ROUNDS, Trial};
+    use super::*;
+
+    #[test]
+    fn the_conclusion_names_sampling_only_if_it_fails() {
+        let refused = || {
+            let opened = Device::open_path("/nonexistent");
+            Trial::Failed(opened.expect_err("it does not exist"))
+        };
+        let conclusion = |counter, sampling| {
+            conclusion_without_problem(&Trials {
+                event: Trial::Succeeded(LOOP_ROUNDS),
+                counter,
+                sampling,
+                ..Trials::none()
+            })
+        };
+        let both = conclusion(refused(), Trial::Succeeded(9));
+        assert!(both.starts_with("Counting and sampling your own programs works:"));
+        assert!(!both.contains("from sampling"), "{both}");
+        let counting = conclusion(refused(), refused());
+        assert!(counting.starts_with("Counting your own programs works:"));
+        assert!(counting.contains("from sampling"), "{counting}");
+        let everything = conclusion(Trial::Succeeded(LOOP_ROUNDS), Trial::Succeeded(9));
+        assert_eq!(everything, "The checks found no problem.");
+    }
 }
