@@ -144,6 +144,8 @@ fn refused_modifier(piece: &SpannedText, letter: char) -> Fault {
             piece.span.clone(),
             format!("no modifier is called `{}`", piece.text),
         )
-        .help("Write `:u` for programs, `:k` for the kernel, `:PMC0` or `:FIXED0` for a counter."),
+        .help(
+            "Write `:u` for programs, `:k` for the kernel, `:p` or `:P` for precise samples, `:PMC0` or `:FIXED0` for a counter.",
+        ),
     }
 }
