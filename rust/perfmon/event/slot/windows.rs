@@ -114,15 +114,18 @@ impl Slots {
     pub(in crate::event) fn is_enabled_here(&self, here: ThisCpu<'_>, slot: &Slot) -> bool {
         let percpu = here.percpu();
         slot.is_enabled_here()
-            || percpu.brought_up.get() == 0
-                && self.may_count(slot)
-                && slot.counts_on(percpu.cpu_number.get())
+            || percpu.brought_up.get() == 0 && self.should_count_on(slot, percpu.cpu_number.get())
+    }
+
+    /// Returns whether a slot of the context should count on `cpu`, whether or not that CPU can count it.
+    fn should_count_on(&self, slot: &Slot, cpu: u64) -> bool {
+        self.may_count(slot) && slot.counts_on(cpu)
     }
 
     /// Marks the events that should count on `cpu` as broken, since that CPU's counters can't be used.
     pub(in crate::event) fn mark_broken_on(&self, cpu: CpuId) {
         for slot in self.iter() {
-            if self.may_count(slot) && slot.counts_on(cpu.as_u32().into()) {
+            if self.should_count_on(slot, cpu.as_u32().into()) {
                 slot.event().mark_broken();
             }
         }
