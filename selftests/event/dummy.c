@@ -48,19 +48,10 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-static struct perf_event_attr dummy_attr(void)
-{
-	struct perf_event_attr attr = event_instructions();
-
-	attr.type = PERF_TYPE_SOFTWARE;
-	attr.config = PERF_COUNT_SW_DUMMY;
-	return attr;
-}
-
 /* A dummy may have a period, but never has a sample. */
 TEST_F(event, dummy_counts_nothing)
 {
-	struct perf_event_attr attr = dummy_attr();
+	struct perf_event_attr attr = event_dummy();
 
 	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED;
 	attr.sample_period = 1;
@@ -73,7 +64,7 @@ TEST_F(event, dummy_counts_nothing)
 
 TEST_F(event, dummies_of_children_and_cpus_count_nothing)
 {
-	struct perf_event_attr attr = dummy_attr();
+	struct perf_event_attr attr = event_dummy();
 	pid_t pid;
 
 	attr.inherit = 1;
@@ -97,7 +88,7 @@ TEST_F(event, dummies_of_children_and_cpus_count_nothing)
 /* A dummy has records of names, mappings and the like. */
 TEST_F(event, dummy_has_records)
 {
-	struct perf_event_attr attr = dummy_attr();
+	struct perf_event_attr attr = event_dummy();
 	struct sampler *s = &self->sampler;
 
 	attr.comm = 1;
@@ -123,7 +114,7 @@ TEST_F(event, dummies_are_members_of_groups)
 
 	for (which = 0; which < 3; which++) {
 		for (i = 0; i < 3; i++) {
-			attr = i == which ? dummy_attr() : event_instructions();
+			attr = i == which ? event_dummy() : event_instructions();
 			attr.read_format = PERF_FORMAT_GROUP;
 			attr.disabled = !i;
 			self->fd[i] = variant->maker->open(&attr, 0, -1, i ? self->fd[0] : -1, 0);
@@ -154,7 +145,7 @@ static void check_counts(const struct sample *s, void *data)
 
 TEST_F(event, dummies_have_counts_in_samples)
 {
-	struct perf_event_attr attr = event_every(PERIOD), member = dummy_attr();
+	struct perf_event_attr attr = event_every(PERIOD), member = event_dummy();
 	struct sampler *s = &self->sampler;
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	unsigned long wrong = 0;
@@ -179,7 +170,7 @@ TEST_F(event, dummies_have_counts_in_samples)
 /* Dummies can be opened when no counter is free. */
 TEST_F(event, dummies_take_no_counter)
 {
-	struct perf_event_attr attr = event_instructions(), none = dummy_attr();
+	struct perf_event_attr attr = event_instructions(), none = event_dummy();
 	int i, counters, fd;
 
 	if (variant->maker == &event_maker_perf)
@@ -205,7 +196,7 @@ TEST_F(event, dummies_take_no_counter)
 /* perf can use the counters while the module has only a dummy. */
 TEST_F(event, dummy_leaves_the_counters_to_perf)
 {
-	struct perf_event_attr attr = dummy_attr();
+	struct perf_event_attr attr = event_dummy();
 
 	self->fd[0] = variant->maker->open(&attr, 0, -1, -1, 0);
 	ASSERT_LE(0, self->fd[0]);
@@ -216,7 +207,7 @@ TEST_F(event, dummy_leaves_the_counters_to_perf)
 /* Exclusive events exclude only events that need a counter. */
 TEST_F(event, dummy_is_not_excluded)
 {
-	struct perf_event_attr attr = event_instructions(), none = dummy_attr();
+	struct perf_event_attr attr = event_instructions(), none = event_dummy();
 
 	attr.exclusive = 1;
 	self->fd[0] = variant->maker->open(&none, 0, -1, -1, 0);

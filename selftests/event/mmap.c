@@ -80,10 +80,8 @@ FIXTURE_TEARDOWN(mmap)
  */
 static struct perf_event_attr recording_attr(void)
 {
-	struct perf_event_attr attr = event_instructions();
+	struct perf_event_attr attr = event_dummy();
 
-	attr.type = PERF_TYPE_SOFTWARE;
-	attr.config = PERF_COUNT_SW_DUMMY;
 	attr.sample_type = ALL_TRAILER_PARTS;
 	attr.sample_id_all = 1;
 	attr.comm = 1;

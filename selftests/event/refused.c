@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "cpu.h"
 #include "device.h"
 #include "event.h"
@@ -124,32 +125,35 @@ TEST_F(refused, event_that_is_opened_enabled_there_fails)
 	close(first);
 }
 
+/* Forks a child that executes a program when a byte is written to @start_pipe. */
+static pid_t fork_to_execute(int *start_pipe)
+{
+	pid_t child = fork_waiting(start_pipe);
+
+	if (child)
+		return child;
+	execlp("pmctl_loop", "pmctl_loop", "1", NULL);
+	_exit(127);
+}
+
 /* pmctl and perf open such events to count a command. */
 TEST_F(refused, event_that_exec_enables_there_fails)
 {
 	struct perf_event_attr attr = event_instructions();
-	int start_pipe[2], status;
+	int start_pipe, status;
 	pid_t child;
-	char c;
 
-	ASSERT_EQ(0, pipe2(start_pipe, O_CLOEXEC));
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
-	child = fork();
+	child = fork_to_execute(&start_pipe);
 	ASSERT_LE(0, child);
-	if (!child) {
-		if (read(start_pipe[0], &c, 1) == 1)
-			execlp("pmctl_loop", "pmctl_loop", "1", NULL);
-		_exit(127);
-	}
 	attr.enable_on_exec = 1;
 	self->fd = event_maker_perfmon.open(&attr, child, ANY_CPU, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, self->fd);
-	ASSERT_EQ(1, write(start_pipe[1], "", 1));
+	ASSERT_EQ(1, write(start_pipe, "", 1));
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	ASSERT_EQ(0, status);
 	EXPECT_EQ(-EIO, event_count(self->fd));
-	close(start_pipe[0]);
-	close(start_pipe[1]);
+	close(start_pipe);
 }
 
 /*
@@ -198,12 +202,10 @@ static void change_task(struct __test_metadata *_metadata, unsigned long n)
 /* Records need no counter. */
 TEST_F(refused, records_of_the_task_are_complete)
 {
-	struct perf_event_attr attr = event_instructions();
+	struct perf_event_attr attr = event_dummy();
 	unsigned long names = 0, mappings = 0, children = 0, lost = 0;
 	struct sampler s;
 
-	attr.type = PERF_TYPE_SOFTWARE;
-	attr.config = PERF_COUNT_SW_DUMMY;
 	attr.comm = 1;
 	attr.mmap2 = 1;
 	attr.task = 1;
@@ -232,30 +234,21 @@ TEST_F(refused, records_of_the_task_are_complete)
 /* Returns the number of mappings that are recorded of a program that is executed on a CPU. */
 static unsigned long recorded_mappings_of_exec(struct __test_metadata *_metadata, int cpu)
 {
-	struct perf_event_attr attr = event_instructions();
+	struct perf_event_attr attr = event_dummy();
 	unsigned long mappings = 0, lost = 0;
 	bool has_executed = false;
-	int start_pipe[2], status;
+	int start_pipe, status;
 	struct sampler s;
 	pid_t child;
-	char c;
 
-	ASSERT_EQ(0, pipe2(start_pipe, O_CLOEXEC));
 	ASSERT_EQ(0, pin_to_cpu(cpu));
-	child = fork();
+	child = fork_to_execute(&start_pipe);
 	ASSERT_LE(0, child);
-	if (!child) {
-		if (read(start_pipe[0], &c, 1) == 1)
-			execlp("pmctl_loop", "pmctl_loop", "1", NULL);
-		_exit(127);
-	}
-	attr.type = PERF_TYPE_SOFTWARE;
-	attr.config = PERF_COUNT_SW_DUMMY;
 	attr.comm = 1;
 	attr.mmap2 = 1;
 	attr.disabled = 0;
 	ASSERT_EQ(0, sampler_open(&s, &event_maker_perfmon, &attr, child, ANY_CPU, 4));
-	ASSERT_EQ(1, write(start_pipe[1], "", 1));
+	ASSERT_EQ(1, write(start_pipe, "", 1));
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	EXPECT_EQ(0, status);
 	while (event_ring_next(&s.ring, &s.record)) {
@@ -267,8 +260,7 @@ static unsigned long recorded_mappings_of_exec(struct __test_metadata *_metadata
 	EXPECT_TRUE(has_executed);
 	EXPECT_EQ(0UL, lost);
 	sampler_close(&s);
-	close(start_pipe[0]);
-	close(start_pipe[1]);
+	close(start_pipe);
 	return mappings;
 }
 

@@ -110,11 +110,9 @@ static void open_storm(struct __test_metadata *_metadata, FIXTURE_DATA(storm) *s
 	int cpu;
 
 	for_each_cpu_in(cpu, &self->cpus) {
-		struct perf_event_attr attr = event_instructions();
+		struct perf_event_attr attr = event_dummy();
 
 		ASSERT_GT(MAX_CPUS, cpu);
-		attr.type = PERF_TYPE_SOFTWARE;
-		attr.config = PERF_COUNT_SW_DUMMY;
 		attr.mmap2 = 1;
 		attr.disabled = 0;
 		attr.inherit = inherited;

@@ -85,6 +85,15 @@ struct perf_event_attr event_instructions(void)
 	};
 }
 
+struct perf_event_attr event_dummy(void)
+{
+	struct perf_event_attr attr = event_instructions();
+
+	attr.type = PERF_TYPE_SOFTWARE;
+	attr.config = PERF_COUNT_SW_DUMMY;
+	return attr;
+}
+
 int event_open_instructions(const struct event_maker *maker, pid_t tid)
 {
 	struct perf_event_attr attr = event_instructions();

@@ -59,6 +59,9 @@ int event_open_raw(const struct perfmon_event_open *arguments);
 /* Returns the attributes of an event of instructions in user mode, disabled. */
 struct perf_event_attr event_instructions(void);
 
+/* Returns the attributes of an event that counts nothing, for its records; disabled. */
+struct perf_event_attr event_dummy(void);
+
 /* Opens event_instructions() for a thread on any CPU. Returns a descriptor or -errno. */
 int event_open_instructions(const struct event_maker *maker, pid_t tid);
 
