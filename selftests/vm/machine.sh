@@ -90,22 +90,62 @@ qemu_command() {
 	[ -z "$trace" ] || qemu+=(-trace "x86_pmu_*,file=$trace")
 }
 
-# run_restored : runs the machine in several QEMUs, one after the other: every $restore seconds
-# one saves its state, and the next continues from it. The memory is a file.
-run_restored() {
-	local commands status=0 times=0 incoming=() answers=$run/monitor.log end=$((SECONDS + timeout))
+# monitor_command : adds QEMU's monitor to `qemu`, and opens it for writing as `commands`. Its answers
+# are in the file $answers.
+monitor_command() {
+	answers=$run/monitor.log
+	: >"$answers"
 	mkfifo "$run/monitor"
 	# Opened for reading as well, so that QEMU does not see an end of file.
 	exec {commands}<>"$run/monitor"
-	qemu+=(-chardev "file,id=monitor,path=$answers,input-path=$run/monitor" -mon monitor
-		-object "memory-backend-file,id=ram,size=${mem}M,mem-path=$run/ram,share=on" -machine memory-backend=ram
+	qemu+=(-chardev "file,id=monitor,path=$answers,input-path=$run/monitor" -mon monitor)
+}
+
+# start_qemu SECONDS ARGUMENT... : starts QEMU as `pid`. It ends after SECONDS and with this script at
+# the latest.
+start_qemu() {
+	timeout --foreground --kill-after=5 "$1" "${qemu[@]}" "${@:2}" </dev/null {commands}>&- &
+	pid=$!
+	trap 'kill "$pid" 2>/dev/null || true; rm -rf "$run"' EXIT
+}
+
+# run_once : runs the machine. If it takes longer than $timeout, what its CPUs do and which
+# interrupts they wait for is added to the kernel's log.
+run_once() {
+	local commands answers alarm status=0 apic
+	monitor_command
+	# Some seconds more, for the answers of the monitor.
+	start_qemu $((timeout + 30))
+	sleep "$timeout" {commands}>&- &
+	alarm=$!
+	wait -n "$pid" "$alarm" || status=$?
+	if ! kill -0 "$alarm" 2>/dev/null; then
+		echo 'info registers -a' >&"$commands"
+		for ((apic = 0; apic < ${smp%%,*}; apic++)); do
+			echo "info lapic $apic" >&"$commands"
+		done
+		wait_for_answer 'VM status' 'info status'
+		# Without the prompts and the echoes of the questions.
+		grep -av '^(qemu)' "$answers" >>"$log"
+		kill "$pid" 2>/dev/null
+		wait "$pid" || true
+		return 124
+	fi
+	kill "$alarm"
+	return "$status"
+}
+
+# run_restored : runs the machine in several QEMUs, one after the other: every $restore seconds
+# one saves its state, and the next continues from it. The memory is a file.
+run_restored() {
+	local commands answers status=0 times=0 incoming=() end=$((SECONDS + timeout))
+	monitor_command
+	qemu+=(-object "memory-backend-file,id=ram,size=${mem}M,mem-path=$run/ram,share=on" -machine memory-backend=ram
 		# The restored machine runs at once.
 		-global migration.store-global-state=off)
 	while [ "$SECONDS" -lt "$end" ]; do
 		: >"$answers"
-		timeout --foreground --kill-after=5 $((end - SECONDS)) "${qemu[@]}" "${incoming[@]}" </dev/null {commands}>&- &
-		pid=$!
-		trap 'kill "$pid" 2>/dev/null || true; rm -rf "$run"' EXIT
+		start_qemu $((end - SECONDS)) "${incoming[@]}"
 		echo 'migrate_set_capability x-ignore-shared on' >&"$commands"
 		[ "$times" = 0 ] || echo "migrate_incoming file:$run/state" >&"$commands"
 		# A machine can't be saved while it is still being restored.
@@ -127,7 +167,6 @@ run_restored() {
 }
 
 # wait_for_answer REGEX COMMAND : repeats COMMAND until the answer matches REGEX, or QEMU has ended.
-# Uses the variables of run_restored().
 wait_for_answer() {
 	until grep -qE "$1" "$answers" || ! kill -0 "$pid" 2>/dev/null; do
 		echo "$2" >&"$commands"
