@@ -1,0 +1,23 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# An NMI in the shadow of STI would let the interrupts that are pending come before the HLT that
+# follows, which nothing would end then: a CPU that has to run a program would go on idling.
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+
+parameters=/sys/module/halt/parameters
+plan 3
+check "the module is loaded" insmod /lib/modules/halt.ko
+# perf's limit of samples a second would suspend the counter.
+echo 1000000000 >/proc/sys/kernel/perf_event_max_sample_rate
+echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
+echo 100000 >/dev/halt
+echo "# $(cat $parameters/samples) samples"
+check "each instruction of a halt was one before an NMI" [ "$(cat $parameters/samples)" -gt 20000 ]
+is "NMIs between STI and HLT" 0 "$(cat $parameters/between)"
+rmmod halt
+
+finish
