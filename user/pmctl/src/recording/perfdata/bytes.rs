@@ -34,8 +34,17 @@ impl<'a> Reader<'a> {
 
     /// Takes a count, and as many 8-byte words.
     pub(super) fn words(&mut self) -> Option<Vec<u64>> {
-        let count = self.u64()?;
-        (0..count).map(|_| self.u64()).collect()
+        let mut words = Vec::new();
+        self.append_words(&mut words)?;
+        Some(words)
+    }
+
+    /// Takes a count, and as many 8-byte words, which are appended to `words`.
+    pub(super) fn append_words(&mut self, words: &mut Vec<u64>) -> Option<()> {
+        for _ in 0..self.u64()? {
+            words.push(self.u64()?);
+        }
+        Some(())
     }
 
     /// Returns everything up to a NUL or the end, as the name of a file.

@@ -15,7 +15,7 @@ use super::build_id_size::{BUILD_ID_SIZE, recorded_part_of_build_id};
 use super::bytes::{Put, Reader};
 use super::data_source::DataSource;
 use super::identifier::FIRST_ID;
-use super::memory_access::{MemoryAccess, Weight};
+use super::memory_access::Weight;
 use super::record::{Body, Branch, GuestMode, Map, Record, Sample, Stamp, Task, UserStack};
 use super::sample_parts::SampleParts;
 
@@ -293,56 +293,54 @@ impl Sample {
         }
     }
 
-    /// Decodes the content of a sample, whose header has these flags.
-    fn decode(mut reader: Reader<'_>, misc: u16, parts: SampleParts) -> Option<(Stamp, Self)> {
-        let event = usize::try_from(reader.u64()?.checked_sub(FIRST_ID)?).ok()?;
-        let ip = reader.u64()?;
+    /// Replaces this sample by the one of this content, whose header has these flags, and returns its stamp. Its lists keep
+    /// their memory.
+    fn decode_over(
+        &mut self,
+        mut reader: Reader<'_>,
+        misc: u16,
+        parts: SampleParts,
+    ) -> Option<Stamp> {
+        self.event = usize::try_from(reader.u64()?.checked_sub(FIRST_ID)?).ok()?;
+        self.ip = reader.u64()?;
         let task = Task::decode(&mut reader)?;
         let time = reader.u64()?;
-        let address = optional_word(&mut reader, parts.has_data_address)?;
+        self.access.address = optional_word(&mut reader, parts.has_data_address)?;
         let cpu = u32::try_from(reader.u64()?).ok()?;
-        let stamp = Stamp { time, task, cpu };
-        let period = reader.u64()?;
-        let chain = if parts.has_chain {
-            reader.words()?
-        } else {
-            Vec::new()
-        };
+        self.period = reader.u64()?;
+        self.chain.clear();
+        if parts.has_chain {
+            reader.append_words(&mut self.chain)?;
+        }
+        self.branches.clear();
         let count = optional_word(&mut reader, parts.has_branches)?;
-        let branches = Branch::decode(&mut reader, count)?;
-        let user_stack = if parts.has_user_stack {
+        Branch::append_decoded(&mut self.branches, &mut reader, count)?;
+        self.user_stack = if parts.has_user_stack {
             UserStack::decode(&mut reader)?
         } else {
             None
         };
-        let access = MemoryAccess {
-            address,
-            weight: Weight::from_struct_word(optional_word(&mut reader, parts.has_weight)?),
-            source: if parts.has_data_source {
-                DataSource(reader.u64()?)
-            } else {
-                DataSource::default()
-            },
+        let weight = optional_word(&mut reader, parts.has_weight)?;
+        self.access.weight = Weight::from_struct_word(weight);
+        self.access.source = if parts.has_data_source {
+            DataSource(reader.u64()?)
+        } else {
+            DataSource::default()
         };
-        let cgroup = optional_word(&mut reader, parts.has_cgroup)?;
-        let sample = Self {
-            event,
-            ip,
-            period,
-            chain,
-            branches,
-            user_stack,
-            access,
-            cgroup,
-            guest_mode: GuestMode::of_flags(misc),
-        };
-        Some((stamp, sample))
+        self.cgroup = optional_word(&mut reader, parts.has_cgroup)?;
+        self.guest_mode = GuestMode::of_flags(misc);
+        Some(Stamp { time, task, cpu })
     }
 }
 
 impl Branch {
-    /// Decodes `count` branches, without those that were executed speculatively on a wrong path.
-    pub(super) fn decode(reader: &mut Reader<'_>, count: u64) -> Option<Vec<Self>> {
+    /// Decodes `count` branches, and appends them to `branches`, without those that were executed speculatively on a wrong
+    /// path.
+    pub(super) fn append_decoded(
+        branches: &mut Vec<Self>,
+        reader: &mut Reader<'_>,
+        count: u64,
+    ) -> Option<()> {
         /// `perf_branch_entry::spec`, and `PERF_BR_SPEC_WRONG_PATH`.
         const SPECULATION: u64 = 0b11 << 24;
         const WRONG_PATH: u64 = 1 << 24;
@@ -360,14 +358,13 @@ impl Branch {
             };
             Some((branch, flags & SPECULATION != WRONG_PATH))
         };
-        let mut taken_branches = Vec::new();
         for _ in 0..count {
             let (branch, was_taken) = decode()?;
             if was_taken {
-                taken_branches.push(branch);
+                branches.push(branch);
             }
         }
-        Some(taken_branches)
+        Some(())
     }
 }
 
@@ -439,23 +436,42 @@ pub(super) fn record_time(bytes: &[u8]) -> Option<u64> {
 /// Decodes the first record of `bytes`, and returns it with its size in bytes. The record is `None` if pmctl does not
 /// use its type. Returns `None` if the bytes are not a record.
 pub(crate) fn decode_record(bytes: &[u8], parts: SampleParts) -> Option<(Option<Record>, usize)> {
+    let mut record = Record::default();
+    let (is_used, size) = decode_record_over(&mut record, bytes, parts)?;
+    Some((is_used.then_some(record), size))
+}
+
+/// Replaces `record` by the first record of `bytes`, and returns whether pmctl uses its type, and its size in bytes. A
+/// record of another type leaves `record` as it is. Returns `None` if the bytes are not a record.
+///
+/// A record is larger than what the compiler moves without a call of memcpy(3), and a call chain needs memory: samples
+/// after samples need neither.
+pub(super) fn decode_record_over(
+    record: &mut Record,
+    bytes: &[u8],
+    parts: SampleParts,
+) -> Option<(bool, usize)> {
     let mut header = Reader(bytes);
     let (kind, misc) = (header.u32()?, header.u16()?);
     let size = usize::from(header.u16()?);
     let content = bytes.get(HEADER_SIZE..size)?;
     if kind == PERF_RECORD_SAMPLE {
-        let (stamp, sample) = Sample::decode(Reader(content), misc, parts)?;
-        let body = Body::Sample(sample);
-        return Some((Some(Record { stamp, body }), size));
+        if !record.is_sample() {
+            record.body = Body::default();
+        }
+        if let Body::Sample(sample) = &mut record.body {
+            record.stamp = sample.decode_over(Reader(content), misc, parts)?;
+        }
+        return Some((true, size));
     }
     // Records of perf's own types have no stamp.
     if !USED_TYPES.contains(&kind) {
-        return Some((None, size));
+        return Some((false, size));
     }
     let (content, trailer) = content.split_at_checked(content.len().checked_sub(STAMP_SIZE)?)?;
-    let body = decode_body((kind, misc), content)?;
-    let stamp = Stamp::decode(Reader(trailer))?;
-    Some((Some(Record { stamp, body }), size))
+    record.body = decode_body((kind, misc), content)?;
+    record.stamp = Stamp::decode(Reader(trailer))?;
+    Some((true, size))
 }
 
 /// Decodes the content of a record, between header and stamp, by the type and the flags in its header. The type is one
@@ -535,7 +551,9 @@ mod tests {
             // The count, from, to, and the flags.
             assert_eq!(numbers, [1, 1, 2, flags]);
             let mut reader = Reader(&bytes[bytes.len() - 24..]);
-            assert_eq!(Branch::decode(&mut reader, 1), Some(vec![branch]));
+            let mut branches = Vec::new();
+            let decoded = Branch::append_decoded(&mut branches, &mut reader, 1);
+            assert_eq!((decoded, branches), (Some(()), vec![branch]));
         }
     }
 }

@@ -111,11 +111,10 @@ impl Layout {
         if has_field(abi::PERF_SAMPLE_READ) {
             self.skip_values(&mut reader)?;
         }
-        let chain = if has_field(abi::PERF_SAMPLE_CALLCHAIN) {
-            reader.words()?
-        } else {
-            Vec::new()
-        };
+        let mut chain = Vec::new();
+        if has_field(abi::PERF_SAMPLE_CALLCHAIN) {
+            reader.append_words(&mut chain)?;
+        }
         if has_field(abi::PERF_SAMPLE_RAW) {
             let size = reader.u32()?;
             reader.take(usize::try_from(size).ok()?)?;
@@ -223,7 +222,8 @@ impl Layout {
         if self.branches & abi::PERF_SAMPLE_BRANCH_HW_INDEX != 0 {
             reader.u64()?;
         }
-        let branches = Branch::decode(reader, count)?;
+        let mut branches = Vec::new();
+        Branch::append_decoded(&mut branches, reader, count)?;
         // Each of the `count` branches has a word of counts, also a branch that was left out.
         if self.branches & SAMPLE_BRANCH_COUNTERS != 0 {
             let size = count.checked_mul(8)?;

@@ -49,7 +49,7 @@ impl Stamp {
 }
 
 /// A record of the data section: its stamp and its content.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) stamp: Stamp,
     pub(crate) body: Body,
@@ -108,6 +108,12 @@ pub(crate) enum Body {
     /// The number of records that are missing.
     Lost(u64),
     Sample(Sample),
+}
+
+impl Default for Body {
+    fn default() -> Self {
+        Self::Sample(Sample::default())
+    }
 }
 
 /// A part of a file that is mapped to be executed, or as data.

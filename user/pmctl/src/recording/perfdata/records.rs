@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The records of a recording. The records stay encoded, in the file if possible, and an iterator decodes one at a
-//! time. So a recording of a million samples takes no more memory than a recording of one sample.
+//! The records of a recording. The records stay encoded, in the file if possible, and a reader decodes one at a time.
+//! So a recording of a million samples takes no more memory than a recording of one sample.
 
-use super::codec::{self, decode_record};
+use std::{mem, slice};
+
+use super::codec;
 use super::memory_access::Weight;
 use super::record::{Body, Record};
 use super::sample_parts::SampleParts;
@@ -41,16 +43,17 @@ impl Records {
     ) -> Result<Self, ReadError> {
         let (mut sorted, mut latest) = (true, 0);
         let mut blocks = BlockReader::new(&source, section);
-        while let Some((record, size)) = next_record(&mut blocks, parts)? {
+        let mut record = Record::default();
+        while let Some((is_used, size)) = decode_next(&mut blocks, parts, &mut record)? {
             if size % UNIT != 0 {
                 return Err(UNREADABLE);
             }
-            if let Some(Record { stamp, body }) = record {
-                if matches!(body, Body::Sample(sample) if sample.event >= events) {
+            if is_used {
+                if matches!(&record.body, Body::Sample(sample) if sample.event >= events) {
                     return Err(UNREADABLE);
                 }
-                sorted &= latest <= stamp.time;
-                latest = stamp.time;
+                sorted &= latest <= record.stamp.time;
+                latest = record.stamp.time;
             }
         }
         let mut records = Self {
@@ -75,39 +78,78 @@ impl Records {
         Some(())
     }
 
-    /// Returns the records in the order of their times. Records of the same time come in the order in which they were
-    /// written.
+    /// Returns a reader of the records, before the first one.
+    pub(crate) fn reader(&self) -> RecordReader<'_> {
+        RecordReader {
+            records: self,
+            blocks: BlockReader::new(&self.source, self.section),
+            order: self.order.as_deref().map(<[u32]>::iter),
+            record: Record::default(),
+        }
+    }
+
+    /// Returns the records in the order of their times, for callers that keep them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Result<Record, ReadError>> + '_ {
-        let mut blocks = BlockReader::new(&self.source, self.section);
-        let mut order = self.order.as_deref().map(<[u32]>::iter);
+        let mut reader = self.reader();
         std::iter::from_fn(move || {
-            loop {
-                if let Some(order) = &mut order {
-                    let start = u64::from(*order.next()?) * UNIT as u64;
-                    blocks = BlockReader::new(&self.source, (start, self.section.1));
-                }
-                match next_record(&mut blocks, self.parts) {
-                    Ok(Some((None, _))) => {}
-                    Ok(found) => return found.and_then(|(record, _)| record).map(Ok),
-                    Err(error) => return Some(Err(error)),
-                }
-            }
+            let next = reader.next_record().transpose()?;
+            Some(next.map(mem::take))
         })
     }
 }
 
-/// Decodes the next record as [`decode_record`] does; `None` at the end.
-fn next_record(
+/// Reads records in the order of their times. Records of the same time come in the order in which they were written.
+pub(crate) struct RecordReader<'a> {
+    records: &'a Records,
+    blocks: BlockReader<'a>,
+    /// The rest of the order, if the records are in another one.
+    order: Option<slice::Iter<'a, u32>>,
+    /// The record that was read last.
+    record: Record,
+}
+
+impl RecordReader<'_> {
+    /// Returns the next record, in the memory of the one before; `None` at the end.
+    ///
+    /// # Errors
+    /// The source can't be read.
+    pub(crate) fn next_record(&mut self) -> Result<Option<&mut Record>, ReadError> {
+        let Records {
+            source,
+            section,
+            parts,
+            ..
+        } = self.records;
+        loop {
+            if let Some(order) = &mut self.order {
+                let Some(offset) = order.next() else {
+                    return Ok(None);
+                };
+                let start = u64::from(*offset) * UNIT as u64;
+                self.blocks = BlockReader::new(source, (start, section.1));
+            }
+            match decode_next(&mut self.blocks, *parts, &mut self.record)? {
+                None => return Ok(None),
+                Some((true, _)) => return Ok(Some(&mut self.record)),
+                Some((false, _)) => {}
+            }
+        }
+    }
+}
+
+/// Decodes the next record as [`codec::decode_record_over`] does; `None` at the end.
+fn decode_next(
     blocks: &mut BlockReader<'_>,
     parts: SampleParts,
-) -> Result<Option<(Option<Record>, usize)>, ReadError> {
+    record: &mut Record,
+) -> Result<Option<(bool, usize)>, ReadError> {
     let bytes = blocks.buffered().ok_or(UNREADABLE)?;
     if bytes.is_empty() {
         return Ok(None);
     }
-    let (record, size) = decode_record(bytes, parts).ok_or(UNREADABLE)?;
+    let (is_used, size) = codec::decode_record_over(record, bytes, parts).ok_or(UNREADABLE)?;
     blocks.skip(size);
-    Ok(Some((record, size)))
+    Ok(Some((is_used, size)))
 }
 
 /// Returns the offsets of the records in units of [`UNIT`], in the order of the records' times.
@@ -159,5 +201,48 @@ impl PartialEq for Records {
 impl std::fmt::Debug for Records {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::perfdata::data_source::DataSource;
+    use crate::recording::perfdata::memory_access::MemoryAccess;
+    use crate::recording::perfdata::{Branch, GuestMode, Sample, Stamp, UserStack};
+
+    #[test]
+    fn a_sample_has_nothing_of_the_one_before() {
+        let whole = Sample {
+            chain: vec![1, 2],
+            branches: vec![Branch::default()],
+            user_stack: Some(Box::new(UserStack {
+                is_64_bit: true,
+                registers: [1; UserStack::REGISTERS],
+                stack: vec![1; 8],
+                requested_bytes: 8,
+            })),
+            access: MemoryAccess {
+                address: 1,
+                weight: Weight {
+                    latency: 1,
+                    others: [1; 2],
+                },
+                source: DataSource(1),
+            },
+            cgroup: 1,
+            guest_mode: Some(GuestMode::User),
+            ..Sample::default()
+        };
+        let bodies = [
+            Body::Sample(whole.clone()),
+            Body::Sample(Sample::default()),
+            Body::Lost(1),
+            Body::Sample(whole),
+        ];
+        let stamp = Stamp::default();
+        let records = bodies.map(|body| Record { stamp, body });
+        let read: Result<Vec<Record>, ReadError> = Records::from(&records[..]).iter().collect();
+        assert_eq!(read, Ok(records.to_vec()));
     }
 }

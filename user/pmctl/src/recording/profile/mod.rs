@@ -50,8 +50,9 @@ pub(crate) fn open_with_advice(path: &Path, advice: &str) -> Result<Recording> {
     if recording.is_unfinished || recording.is_from_perf {
         // The recording has no symbols: they are looked up when a recording by pmctl ends.
         let mut places = Places::for_recording(&recording);
-        for record in recording.records.iter() {
-            places.note_record(&record?);
+        let mut reader = recording.records.reader();
+        while let Some(record) = reader.next_record()? {
+            places.note_record(record);
         }
         let (symbols, build_ids) = places.look_up();
         recording.notes.symbols = symbols;
@@ -133,10 +134,10 @@ fn visit_samples(
     let mut names = SampleNames::new(recording);
     let programs = RecordedFiles::of(recording);
     let has_call_stack = recording.has_call_stack();
-    for record in recording.records.iter() {
-        let mut record = record?;
+    let mut reader = recording.records.reader();
+    while let Some(record) = reader.next_record()? {
         let Body::Sample(sample) = &mut record.body else {
-            names.apply(&record);
+            names.apply(record);
             continue;
         };
         if has_call_stack {

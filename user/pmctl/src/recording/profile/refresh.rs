@@ -23,8 +23,9 @@ pub(super) fn refresh(recording: &mut Recording, debug_files: &DebugFiles) -> Re
         return Ok(());
     }
     let mut places = Places::for_recording(recording);
-    for record in recording.records.iter() {
-        places.note_record(&record?);
+    let mut reader = recording.records.reader();
+    while let Some(record) = reader.next_record()? {
+        places.note_record(record);
     }
     let is_wanted = |file: &Path| wanted_files.contains(&*text_of_path(file));
     for table in places.names(debug_files, is_wanted) {
