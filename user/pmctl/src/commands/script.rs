@@ -27,6 +27,7 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
     let is_place = |field: &Field| matches!(field, Field::Ip | Field::Sym | Field::Srcline);
     let has_chains = recording.parts().has_chain && fields.iter().any(is_place);
     let has_lines = fields.contains(&Field::Srcline);
+    let fields_of_events = fields_of_events(&fields, &recording.events);
     let has_period = fields.contains(&Field::Period);
     let source_lines = (args.inlined.inline || has_lines).then(|| SourceLines::new(&recording));
     let mut line = String::new();
@@ -39,11 +40,7 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
         }
         is_empty = false;
         line.clear();
-        let event_parts = recording.events[named.sample.event].attr.recorded_parts();
-        for field in &fields {
-            if access_need(*field).is_some() && missing_data(*field, event_parts).is_some() {
-                continue;
-            }
+        for field in &fields_of_events[named.sample.event] {
             if let (Field::Srcline, Some(source_lines)) = (field, &source_lines) {
                 if !has_chains {
                     let frames = with_lines(names.chain(named).take(1), source_lines, false);
@@ -53,11 +50,8 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
             }
             push_field(&mut line, *field, named, names, &recording.events);
             line.push(' ');
-            // Without the field `period`, the value of a sampled register, such as an energy meter, follows the event's name.
-            let unit = recording.events[named.sample.event].attr.unit();
-            if let (Field::Event, Some(unit), false) = (field, unit, has_period) {
-                line.push_str(&unit.in_words(named.sample.period));
-                line.push(' ');
+            if matches!(field, Field::Event) && !has_period {
+                push_register_value(&mut line, named, &recording.events);
             }
         }
         line.truncate(line.trim_end().len());
@@ -89,6 +83,19 @@ fn shown_fields(args: &Script, recording: &Recording) -> Vec<Field> {
     fields
         .filter(|field| missing_data(*field, recording.parts()).is_none())
         .collect()
+}
+
+/// Returns the fields to print for samples of each event: those of `fields`, without the parts of the memory access that its
+/// samples lack.
+fn fields_of_events(fields: &[Field], events: &[Event]) -> Vec<Vec<Field>> {
+    let fields_of_event = |event: &Event| {
+        let parts = event.attr.recorded_parts();
+        let is_shown = |field: &&Field| {
+            access_need(**field).is_none() || missing_data(**field, parts).is_none()
+        };
+        fields.iter().filter(is_shown).copied().collect()
+    };
+    events.iter().map(fields_of_event).collect()
 }
 
 /// Returns the part of the memory access that a field shows; `None` for fields that show none.
@@ -209,6 +216,15 @@ fn push_field(
         Field::Brstack => push_branches(line, named, names),
         // The caller appends the source line, for which it has the `SourceLines`.
         Field::Srcline => {}
+    }
+}
+
+/// Appends the value of a sampled register, such as an energy meter, which without the field `period` follows the event's
+/// name.
+fn push_register_value(line: &mut String, named: &NamedSample<'_>, events: &[Event]) {
+    if let Some(unit) = events[named.sample.event].attr.unit() {
+        line.push_str(&unit.in_words(named.sample.period));
+        line.push(' ');
     }
 }
 
