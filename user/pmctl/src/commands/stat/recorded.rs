@@ -312,6 +312,7 @@ mod tests {
             (Some(Uncounted::NoTurn), "<not counted>"),
             (Some(Uncounted::NoCore), "<not counted>"),
             (Some(Uncounted::NoPmuCounter), "<not counted>"),
+            (Some(Uncounted::Level), "<not counted>"),
             (None, "<not trusted>"),
         ] {
             let run = Run {

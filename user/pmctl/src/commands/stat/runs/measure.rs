@@ -432,8 +432,11 @@ impl<'a> Ticker<'a> {
     fn report_interval(&mut self, source: &dyn CountSource) -> Result<()> {
         let interval_end = self.begin.elapsed();
         let counts_now = source.read(interval_end)?;
-        let since_previous = source::counts_since(&counts_now, &self.previous_counts);
-        let (counts, uncounted) = counts_and_reasons(source, &since_previous)?;
+        let (since_previous, reasons) = source::counts_since(&counts_now, &self.previous_counts);
+        let (counts, mut uncounted) = counts_and_reasons(source, &since_previous)?;
+        for (uncounted, reason) in uncounted.iter_mut().zip(reasons) {
+            *uncounted = uncounted.or(reason);
+        }
         let run = Run {
             elapsed: interval_end - self.previous_end,
             counted_for: interval_end - self.previous_end,

@@ -56,6 +56,12 @@ const NO_PMU_COUNTER_REASON: &str = "\
 Linux had no counter left for an event of a PMU: its events are too many, or others have the counters.\n\
 Count fewer at a time; `--multiplex` lets them take turns, and estimates their counts.";
 
+/// The message for an event whose number has fallen.
+const LEVEL_REASON: &str = "\
+the number of an event of one of Linux's PMUs fell from one interval to the next: it is a level, such as a temperature, \
+and no number that grows.\n\
+Leave the event out: there is nothing to count.";
+
 /// Reports why counts are missing; `None` means that they can't be trusted.
 fn complain_of(reason: Option<Uncounted>, scope: &Scope) {
     match reason {
@@ -63,6 +69,7 @@ fn complain_of(reason: Option<Uncounted>, scope: &Scope) {
         Some(Uncounted::NoTurn) => complain(NO_TURN_REASON),
         Some(Uncounted::NoCore) => complain(NO_CORE_REASON),
         Some(Uncounted::NoPmuCounter) => complain(NO_PMU_COUNTER_REASON),
+        Some(Uncounted::Level) => complain(LEVEL_REASON),
         // `measure_run` has reported it already.
         Some(Uncounted::NotStarted) => {}
         None => {

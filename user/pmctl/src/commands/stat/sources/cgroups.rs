@@ -317,9 +317,11 @@ impl CountSource for CgroupCounts {
                 let Some(offset) = cgroup_events.iter().position(|index| index == event) else {
                     continue;
                 };
-                let count = counts.as_ref().map(|counts| {
+                // The driver's counts only grow: one that falls can't be trusted.
+                let count = counts.as_ref().and_then(|counts| {
                     ColumnCount::without_turns(counts[position], counts.running, counts.enabled)
                         .since(opened.earlier_runs)
+                        .ok()
                 });
                 sums[first_columns[opened.cgroup] + offset].add(count);
             }

@@ -70,14 +70,16 @@ impl ColumnCount {
         }
     }
 
-    /// Returns the count since an earlier one, `before`; 0 if the number is smaller, since it is a level without a name.
-    pub(in crate::commands::stat) fn since(self, before: Self) -> Self {
-        Self {
-            value: self.value.saturating_sub(before.value),
+    /// Returns the count since an earlier one, `before`. The error is that the number has fallen: it is a level of one of
+    /// Linux's PMUs that sysfs does not mark as one, and has no count.
+    pub(in crate::commands::stat) fn since(self, before: Self) -> Result<Self, Uncounted> {
+        let value = self.value.checked_sub(before.value);
+        Ok(Self {
+            value: value.ok_or(Uncounted::Level)?,
             ran: self.ran.saturating_sub(before.ran),
             enabled: self.enabled.saturating_sub(before.enabled),
             takes_turns: self.takes_turns,
-        }
+        })
     }
 
     /// Returns the count unchanged if it is exact: the event does not take turns, or has had a counter all the time.
@@ -113,16 +115,26 @@ impl ColumnCount {
     }
 }
 
-/// Returns the counts since `before`. If `before` is empty, these are the counts since the start.
-pub(in crate::commands::stat) fn counts_since(now: &Summands, before: &Summands) -> Summands {
+/// Returns the counts since `before`, and the reasons for columns that have none although both have counts. If `before` is
+/// empty, these are the counts since the start.
+pub(in crate::commands::stat) fn counts_since(
+    now: &Summands,
+    before: &Summands,
+) -> (Summands, Reasons) {
     let of_column = |(index, now): (usize, &Option<Vec<ColumnCount>>)| {
-        let before = before.get(index).map_or(Some(&[][..]), Option::as_deref)?;
+        let before = before.get(index).map_or(Some(&[][..]), Option::as_deref);
+        let (Some(now), Some(before)) = (now, before) else {
+            return (None, None);
+        };
         let of_part = |(part, now): (usize, &ColumnCount)| {
             now.since(before.get(part).copied().unwrap_or_default())
         };
-        Some(now.as_ref()?.iter().enumerate().map(of_part).collect())
+        match now.iter().enumerate().map(of_part).collect() {
+            Ok(counts) => (Some(counts), None),
+            Err(reason) => (None, Some(reason)),
+        }
     };
-    now.iter().enumerate().map(of_column).collect()
+    now.iter().enumerate().map(of_column).unzip()
 }
 
 /// Returns the count of each column: the sum of its summands. Each summand is estimated by itself, since events take
@@ -158,16 +170,19 @@ pub(in crate::commands::stat) enum Uncounted {
     NoCore,
     /// One of Linux's PMUs had too few counters.
     NoPmuCounter,
+    /// The number fell from one interval to the next: it is a level, such as a temperature.
+    Level,
 }
 
 impl Uncounted {
     /// The reasons with their names in files.
-    const NAMES: [(Self, &'static str); 5] = [
+    const NAMES: [(Self, &'static str); 6] = [
         (Self::LeftProgram, "left_program"),
         (Self::NotStarted, "not_started"),
         (Self::NoTurn, "no_turn"),
         (Self::NoCore, "no_core"),
         (Self::NoPmuCounter, "no_pmu_counter"),
+        (Self::Level, "level"),
     ];
 
     /// Returns the name of the reason in files.
@@ -222,9 +237,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_that_falls_counts_nothing() {
+    fn a_number_that_falls_is_no_count() {
         let count = |value| ColumnCount::without_turns(value, Duration::ZERO, Duration::ZERO);
-        assert_eq!(count(3).since(count(5)).value, 0);
+        let column = |values: [u64; 2]| Some(values.map(count).to_vec());
+        let now = vec![column([3, 9]), column([5, 9]), None];
+        let before = vec![column([5, 1]), column([5, 1]), column([5, 1])];
+        let expected = (
+            vec![None, column([0, 8]), None],
+            vec![Some(Uncounted::Level), None, None],
+        );
+        assert_eq!(counts_since(&now, &before), expected);
     }
 
     #[test]
@@ -309,11 +331,11 @@ mod tests {
             summands_of(&[1]),
         ];
         assert_eq!(
-            values(&counts_since(&counts, &previous_counts)),
+            values(&counts_since(&counts, &previous_counts).0),
             [Some(vec![4, 5]), None, None, Some(vec![0])]
         );
         assert_eq!(
-            values(&counts_since(&counts, &Summands::new())),
+            values(&counts_since(&counts, &Summands::new()).0),
             values(&counts)
         );
     }
