@@ -19,7 +19,8 @@
 //! Nothing is counted on other machines than x86-64 with Linux: there the benchmarks are built, `cargo test` calls each
 //! once, and `cargo bench` ends with exit code 125.
 //!
-//! If a benchmark panics, the others are counted, shown and saved; the exit code is 125.
+//! If a benchmark panics, the others are counted, shown and saved; the exit code is 125, or 1 if a condition of `--fail-if`
+//! holds for another benchmark.
 //!
 //! # What is compared
 //!
@@ -32,7 +33,7 @@
 //!
 //! With `--fail-if 'instructions:u>+1%'`, or `instructions:1%` for short, the exit code is 1 if the instructions of a
 //! benchmark have grown by more than 1 %. A benchmark that the baseline lacks never fails. If the baseline lacks all
-//! benchmarks that were counted, nothing is compared, and the exit code is 125.
+//! benchmarks that were counted, nothing is compared, and the exit code is 125, unless another condition holds.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

@@ -10,11 +10,32 @@ use crate::numbers::describe_change;
 pub struct Verdict {
     /// A sentence for each condition and each command for which it holds.
     pub holds: Vec<String>,
-    /// The reason why a condition can't be checked; the conditions after it are not checked.
-    pub unknown: Option<String>,
+    /// The reason for each condition that can't be checked.
+    pub unknown: Vec<String>,
+}
+
+/// The outcome of all conditions in a word, for the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// No condition holds, and all were checked.
+    Passed,
+    /// At least one condition holds, whatever is unknown about the others.
+    Failed,
+    /// No condition that was checked holds, and at least one could not be checked.
+    Unknown,
 }
 
 impl Verdict {
+    /// Returns the outcome. A condition that holds is what the user asked about, so it comes before an unknown one.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match (&self.holds[..], &self.unknown[..]) {
+            ([], []) => Outcome::Passed,
+            ([], _) => Outcome::Unknown,
+            _ => Outcome::Failed,
+        }
+    }
+
     /// Checks the conditions. `index` returns the index of the event that a condition names. `is_user_mode` returns whether
     /// the event with an index counts only user mode, where all processors have the same count.
     pub fn of(
@@ -30,16 +51,13 @@ impl Verdict {
             };
             let is_other_machine = comparison.other_machine().is_some();
             if condition.is_relative() && is_other_machine && !is_user_mode(event) {
-                verdict.unknown = Some(format!(
+                verdict.unknown.push(format!(
                     "--fail-if '{}': `{}` can't be compared across different processors. Measure the baseline on this one, or \
                      use instructions:u.",
                     condition.text, condition.event
                 ));
-                return verdict;
-            }
-            if let Err(unknown) = verdict.check(comparison, condition, event) {
-                verdict.unknown = Some(unknown);
-                return verdict;
+            } else if let Err(unknown) = verdict.check(comparison, condition, event) {
+                verdict.unknown.push(unknown);
             }
         }
         verdict
@@ -94,6 +112,10 @@ mod tests {
     use crate::testing;
 
     fn verdict(old: BenchDocument, condition: &str) -> Verdict {
+        verdict_on(old, &[condition])
+    }
+
+    fn verdict_on(old: BenchDocument, conditions: &[&str]) -> Verdict {
         let measured = testing::document();
         let names = ["./old 'a b'", "./new"];
         let baseline = Baseline::of_names((Path::new("old.json"), old), &names);
@@ -101,13 +123,14 @@ mod tests {
             measured: &measured,
             baseline: Some(&baseline),
         };
-        let condition = condition.parse().expect("it is well formed");
+        let parse = |condition: &&str| condition.parse().expect("it is well formed");
+        let conditions: Vec<Condition> = conditions.iter().map(parse).collect();
         let index = |name: &str| {
             measured
                 .index(name)
                 .or_else(|| measured.index(&format!("{name}:u")))
         };
-        Verdict::of(&comparison, &[condition], index, |event| event == 1)
+        Verdict::of(&comparison, &conditions, index, |event| event == 1)
     }
 
     #[test]
@@ -117,7 +140,7 @@ mod tests {
         let verdict = verdict(old_document, "instructions:u>+1%");
         let sentence = "--fail-if 'instructions:u>+1%' holds for `./new`: instructions:u went from 1,000 to 1,020, +2.00%";
         assert_eq!(verdict.holds, [sentence]);
-        assert_eq!(verdict.unknown, None);
+        assert_eq!(verdict.unknown, [""; 0]);
     }
 
     #[test]
@@ -136,22 +159,22 @@ mod tests {
         for entry in &mut old_document.commands {
             entry.command.push_str(" --more");
         }
-        let reason = verdict(old_document.clone(), "instructions:u>+1%").unknown;
+        let reasons = verdict(old_document.clone(), "instructions:u>+1%").unknown;
         let sentence = "--fail-if 'instructions:u>+1%': old.json has none of the measured commands or functions, so \
                         nothing was compared.";
-        assert_eq!(reason.as_deref(), Some(sentence));
+        assert_eq!(reasons, [sentence]);
         // A limit of the count itself needs no baseline.
         let verdict = verdict(old_document, "instructions:u>1010");
-        assert_eq!((verdict.holds.len(), verdict.unknown), (1, None));
+        assert_eq!((verdict.holds.len(), verdict.unknown.len()), (1, 0));
     }
 
     #[test]
     fn a_missing_event_is_named_with_its_modes() {
         let mut old_document = testing::document();
         "branches:u".clone_into(&mut old_document.events[1]);
-        let reason = verdict(old_document, "instructions>+1%").unknown;
+        let reasons = verdict(old_document, "instructions>+1%").unknown;
         let sentence = "--fail-if 'instructions>+1%': the baseline has no event `instructions:u`";
-        assert_eq!(reason.as_deref(), Some(sentence));
+        assert_eq!(reasons, [sentence]);
     }
 
     #[test]
@@ -159,15 +182,32 @@ mod tests {
         let mut old_document = testing::document();
         "another".clone_into(&mut old_document.machine);
         let same_machine_verdict = verdict(old_document.clone(), "instructions:u>+1%");
-        assert_eq!(same_machine_verdict.unknown, None);
-        let reason = verdict(old_document, "time>+1%")
-            .unknown
-            .unwrap_or_default();
-        assert!(reason.contains("different processors"), "{reason}");
+        assert_eq!(same_machine_verdict.unknown, [""; 0]);
+        let reasons = verdict(old_document, "time>+1%").unknown;
+        assert!(reasons[0].contains("different processors"), "{reasons:?}");
         let mut old_document = testing::document();
         "branches:u".clone_into(&mut old_document.events[1]);
-        let reason = verdict(old_document, "instructions:u>+1%").unknown;
+        let reasons = verdict(old_document, "instructions:u>+1%").unknown;
         let sentence = "--fail-if 'instructions:u>+1%': the baseline has no event `instructions:u`";
-        assert_eq!(reason.as_deref(), Some(sentence));
+        assert_eq!(reasons, [sentence]);
+    }
+
+    #[test]
+    fn a_condition_that_holds_comes_before_one_that_is_unknown() {
+        let mut old_document = testing::document();
+        "another".clone_into(&mut old_document.machine);
+        old_document.commands[1].values[1] = vec![1000; 3];
+        let (unknown, holds, passes) = ("time>+1%", "instructions:u>+1%", "instructions:u>+9%");
+        for (conditions, expected) in [
+            (&[passes][..], Outcome::Passed),
+            (&[passes, holds], Outcome::Failed),
+            (&[unknown, passes], Outcome::Unknown),
+            (&[unknown, holds], Outcome::Failed),
+            (&[holds, unknown], Outcome::Failed),
+        ] {
+            let verdict = verdict_on(old_document.clone(), conditions);
+            assert_eq!(verdict.outcome(), expected, "{conditions:?}");
+            assert_eq!(verdict.holds.len(), usize::from(conditions.contains(&holds)));
+        }
     }
 }

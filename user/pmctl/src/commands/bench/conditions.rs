@@ -5,7 +5,7 @@ use perfmon::Modes;
 use perfmon_compare::comparison::{Baseline, Comparison};
 use perfmon_compare::condition::{Condition, TIME};
 use perfmon_compare::document::BenchDocument;
-use perfmon_compare::verdict::Verdict;
+use perfmon_compare::verdict::{Outcome, Verdict};
 
 use crate::args::Bench;
 use crate::events::modes;
@@ -60,14 +60,13 @@ pub(super) fn check_conditions(
         let event = measured.index(name);
         event.or_else(|| measured.index(&modes::with_modifier(name, Modes::User)))
     };
-    let Verdict { holds, unknown } =
-        Verdict::of(comparison, &args.fail_if, index, is_user_mode_only);
-    for sentence in holds.iter().chain(&unknown) {
+    let verdict = Verdict::of(comparison, &args.fail_if, index, is_user_mode_only);
+    for sentence in verdict.holds.iter().chain(&verdict.unknown) {
         complain(sentence);
     }
-    match unknown {
-        Some(_) => exit::NO_COUNT,
-        None if holds.is_empty() => 0,
-        None => exit::FAILURE,
+    match verdict.outcome() {
+        Outcome::Passed => 0,
+        Outcome::Failed => exit::FAILURE,
+        Outcome::Unknown => exit::NO_COUNT,
     }
 }
