@@ -149,8 +149,7 @@ impl fmt::Display for ScheduleError {
             } => write!(
                 f,
                 "{label}: no counter is left: {events} events, and {general} general and {fixed} fixed counters \
-                 are free\nCount the others in another run: so that counts are exact, different events \
-                 take turns on a counter only with `pmctl stat --multiplex`."
+                 are free\nCount the others in another run."
             ),
         }
     }
