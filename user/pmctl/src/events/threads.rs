@@ -72,10 +72,12 @@ impl TaskList {
 
 /// Returns the threads of these processes, and the threads `tids`.
 fn threads(pids: &[u32], tids: &[u32]) -> Result<Vec<Thread>, Usage> {
+    refuse_missing(pids, PROCESSES)?;
+    refuse_missing(tids, THREADS)?;
     let mut listed_threads = Vec::new();
     for pid in pids {
         let folder = fs::read_dir(format!("/proc/{pid}/task"));
-        let folder = folder.map_err(|_| no_such_task('p', "process", *pid))?;
+        let folder = folder.map_err(|_| missing_tasks(&[*pid], &[], PROCESSES))?;
         for entry in folder {
             let name = match entry {
                 Ok(entry) => entry.file_name(),
@@ -85,21 +87,47 @@ fn threads(pids: &[u32], tids: &[u32]) -> Result<Vec<Thread>, Usage> {
             listed_threads.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
         }
     }
-    for tid in tids {
-        if fs::metadata(format!("/proc/{tid}/comm")).is_err() {
-            return Err(no_such_task('t', "thread", *tid));
-        }
-        listed_threads.push(*tid);
-    }
+    listed_threads.extend(tids);
     listed_threads.sort_unstable();
     listed_threads.dedup();
     Ok(listed_threads.into_iter().map(Thread::new).collect())
 }
 
-/// Returns the message about a process or thread that does not exist.
-fn no_such_task(option: char, what: &str, number: u32) -> Usage {
+/// A kind of task: the option that names it, its noun, and a file that each task of the kind has in /proc/NUMBER.
+type TaskKind = (&'static str, &'static str, &'static str);
+
+const PROCESSES: TaskKind = ("-p", "process", "task");
+const THREADS: TaskKind = ("-t", "thread", "comm");
+
+/// Fails if one of these tasks does not exist. As in perf, none of them is counted then: the sum would be of fewer tasks
+/// than the user has named.
+fn refuse_missing(numbers: &[u32], kind: TaskKind) -> Result<(), Usage> {
+    let exists = |number: &u32| fs::metadata(format!("/proc/{number}/{}", kind.2)).is_ok();
+    let (present, missing): (Vec<u32>, Vec<u32>) = numbers.iter().copied().partition(exists);
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(missing_tasks(&missing, &present, kind))
+    }
+}
+
+/// Returns the message about tasks that don't exist. `present` has the tasks of the command line that exist.
+fn missing_tasks(missing: &[u32], present: &[u32], (option, noun, _): TaskKind) -> Usage {
+    let list = |numbers: &[u32]| {
+        let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+        numbers.join(",")
+    };
+    let missing: Vec<String> = missing
+        .iter()
+        .map(|number| format!("no {noun} {number}"))
+        .collect();
+    let advice = match present {
+        [] => "; `ps -eL` lists them.".to_owned(),
+        present => format!(". Leave it out: `{option} {}`.", list(present)),
+    };
     Usage(format!(
-        "-{option}: there is no {what} {number}; `ps -eL` lists them."
+        "{option}: there is {}{advice}",
+        missing.join(", and ")
     ))
 }
 
@@ -170,7 +198,25 @@ mod tests {
                 .name
                 .ends_with(&format!("-{}", listed_threads[0].tid))
         );
-        assert!(threads(&[0], &[]).is_err());
-        assert!(threads(&[], &[0]).is_err());
+        for (pids, tids, expected) in [
+            (
+                &[0][..],
+                &[][..],
+                "-p: there is no process 0; `ps -eL` lists them.".to_owned(),
+            ),
+            (
+                &[],
+                &[0],
+                "-t: there is no thread 0; `ps -eL` lists them.".to_owned(),
+            ),
+            (
+                &[pid, 0],
+                &[],
+                format!("-p: there is no process 0. Leave it out: `-p {pid}`."),
+            ),
+        ] {
+            let error = threads(pids, tids).expect_err("0 is no task");
+            assert_eq!(error.to_string(), expected);
+        }
     }
 }
