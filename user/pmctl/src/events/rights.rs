@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Messages about missing rights to count or sample, with advice.
 
-use std::fmt;
 use std::fs;
 
-use nix::unistd::{Uid, User, geteuid};
+use nix::unistd::{Uid, geteuid};
 use perfmon::{Cause, Error};
 
 use crate::system::exit;
 use crate::system::files::read_lossy;
 use crate::system::text::printable;
+use crate::system::users::UserName;
 
 /// The advice to a user without the right to count or sample all programs.
 pub(crate) const OWN_COMMAND_ADVICE: &str = "Your own command: leave out -a and -C.";
@@ -91,18 +91,6 @@ struct OwnedTask {
     real: Uid,
     /// The effective user.
     effective: Uid,
-}
-
-/// A user, shown by name if it has one.
-struct UserName(Uid);
-
-impl fmt::Display for UserName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match User::from_uid(self.0) {
-            Ok(Some(user)) => f.write_str(&user.name),
-            _ => write!(f, "user {}", self.0),
-        }
-    }
 }
 
 impl OwnedTask {

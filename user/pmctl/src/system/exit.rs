@@ -8,6 +8,7 @@ use perfmon::{Attempt, Cause, Encoding};
 use crate::system::busy_counters;
 use crate::system::core_kinds;
 use crate::system::machine::Machine;
+use crate::system::node_rights;
 use crate::system::processes;
 
 /// Counting does not work here, or a file can't be read.
@@ -79,6 +80,7 @@ pub(crate) fn no_descriptor(attempt: &str) -> anyhow::Error {
 
 /// Returns the message about an error with advice; `None` if there is no advice.
 fn message_with_help(mut text: String, error: &perfmon::Error) -> Option<String> {
+    const CHECK_ALL: &str = "`pmctl doctor` checks everything that counting needs.";
     if error.cause == Cause::AnotherWriter {
         let holders = processes::find_holders(&Machine::here(), |target| target == perfmon::PATH);
         for holder in holders {
@@ -102,8 +104,11 @@ fn message_with_help(mut text: String, error: &perfmon::Error) -> Option<String>
     if let Some((owners, advice)) = busy_counters::owners_and_advice(error) {
         return Some(format!("{text}{owners}\n{advice}"));
     }
+    if let (Attempt::Open(path), Cause::NodeForbidden) = (&error.attempt, &error.cause) {
+        if let Some((rights, advice)) = node_rights::explain(path) {
+            return Some(format!("{text}\n{rights}\n{advice}\n{CHECK_ALL}"));
+        }
+    }
     let help = error.cause.help()?;
-    Some(format!(
-        "{text}\n{help}\n`pmctl doctor` checks everything that counting needs."
-    ))
+    Some(format!("{text}\n{help}\n{CHECK_ALL}"))
 }

@@ -7,6 +7,7 @@ use super::super::facts::{CheckedFacts, DEVICE_NODE};
 use super::super::finding::{Finding, finding_or_early};
 use super::super::kernels;
 use super::super::trial::{NOT_TRIED, Trial};
+use crate::system::node_rights;
 use crate::system::processes::{self, Process};
 
 pub(super) fn check_access(facts: &CheckedFacts<'_>) -> Finding {
@@ -23,9 +24,17 @@ pub(super) fn check_access(facts: &CheckedFacts<'_>) -> Finding {
                 .fix("Only one program at a time can count or sample the whole machine: end it, or wait. \
                       `pmctl stat -- COMMAND` need not wait while counters are free.")
         }
-        Some(cause @ (Cause::NodeForbidden | Cause::Version(_))) => facts
-            .bad_for_system(cause.to_string())
-            .fix(cause.help().unwrap_or_default()),
+        Some(cause @ (Cause::NodeForbidden | Cause::Version(_))) => {
+            let rights = node_rights::explain(&facts.machine.path(DEVICE_NODE));
+            match rights.filter(|_| cause == Cause::NodeForbidden) {
+                Some((node, advice)) => {
+                    facts.bad_for_system(format!("{cause}. {node}")).fix(advice)
+                }
+                None => facts
+                    .bad_for_system(cause.to_string())
+                    .fix(cause.help().unwrap_or_default()),
+            }
+        }
         Some(Cause::UnknownCommand) => Finding::bad(format!("{DEVICE_NODE} is not perfmon's"))
             .fix(format!("`rm {DEVICE_NODE}`, then load the module again.")),
         Some(Cause::Absent) => Finding::unknown("there is no device to open"),
