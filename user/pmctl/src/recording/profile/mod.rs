@@ -10,10 +10,12 @@ mod source_lines;
 
 use std::io::ErrorKind;
 use std::mem;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use ahash::AHashSet;
 use anyhow::{Context, Result, anyhow};
+use nix::unistd::Uid;
 
 pub(crate) use chain::{Frame, with_lines};
 pub(crate) use filter::{Filter, TimeSpan};
@@ -24,6 +26,7 @@ use crate::recording::perfdata::{self, Body, BuildId, Recording, RecordingBytes}
 use crate::recording::places::Places;
 use crate::recording::symbols::DebugFiles;
 use crate::recording::unwind::{self, CutChains, RecordedFiles, Unwinder};
+use crate::system::users::UserName;
 
 /// Opens a recording.
 ///
@@ -43,6 +46,7 @@ pub(crate) fn open_with_advice(path: &Path, advice: &str) -> Result<Recording> {
     let source = RecordingBytes::open(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => anyhow!("there is no file {}\n{advice}", path.display()),
         ErrorKind::IsADirectory => anyhow!("{}", folder_message(path)),
+        ErrorKind::PermissionDenied => anyhow!("{}", forbidden_message(path)),
         _ => anyhow!("can't read {}: {error}", path.display()),
     })?;
     let mut recording = perfdata::read(source).with_context(|| path.display().to_string())?;
@@ -89,6 +93,25 @@ fn folder_message(path: &Path) -> String {
         format!("Name the file: there is no {USUAL_FILE} in it.")
     };
     format!("{name} is a folder, not a recording\n{advice}")
+}
+
+/// Returns the message for a recording that this user may not read.
+fn forbidden_message(path: &Path) -> String {
+    let name = path.display();
+    let user = UserName(Uid::effective());
+    let advice = match path.metadata() {
+        Ok(facts) => format!(
+            "It belongs to {}, with mode {:04o}: recordings are private. Read it as that user, or let root give it to {user}: \
+             `chown {user} {name}`.",
+            UserName(Uid::from_raw(facts.uid())),
+            facts.permissions().mode() & 0o777
+        ),
+        // A folder of the path can't be searched.
+        Err(_) => format!(
+            "A folder of this path is closed to {user}: let its owner move the file out of it."
+        ),
+    };
+    format!("can't read {name}: the permissions do not allow it to {user}\n{advice}")
 }
 
 /// Adds the build-ids of files on this machine to those of the recording, each file once: those of this machine win.
@@ -184,6 +207,17 @@ mod tests {
         include_bytes!("../../../tests/recordings/branches.data"),
         include_bytes!("../../../tests/recordings/timebase.data"),
     ];
+
+    #[test]
+    fn a_recording_of_another_user_names_its_owner() {
+        let file = tempfile::NamedTempFile::new().expect("a file can be made");
+        let message = forbidden_message(file.path());
+        let user = UserName(Uid::effective());
+        let owner = format!("It belongs to {user}, with mode 0600");
+        assert!(message.contains(&owner), "{message}");
+        let message = forbidden_message(Path::new("/nonexistent/perf.data"));
+        assert!(message.contains("A folder of this path"), "{message}");
+    }
 
     #[test]
     fn samples_have_names() {
