@@ -19,6 +19,7 @@ pub(crate) use file_names::{UNKNOWN, file_name, is_anonymous, is_memfd};
 use numbered::NumberedValues;
 pub(crate) use numbered::{FileNumber, NameNumber};
 
+use crate::recording::file_text::path_of_name;
 use crate::recording::perfdata::{Body, Map, Record, Stamp, Task, is_kernel_address};
 use crate::recording::symbols::{hexadecimal, jit};
 
@@ -52,8 +53,8 @@ pub(crate) struct AddressSpaces {
     paths: NumberedValues<PathBuf>,
     /// The first mapped file of each path.
     first_files: AHashMap<PathBuf, FileIdentity>,
-    /// The path and the identity of each file that is not the first of its path.
-    later_files: AHashMap<FileNumber, (PathBuf, FileIdentity)>,
+    /// The identity of each file that is not the first of its path.
+    later_files: AHashMap<FileNumber, FileIdentity>,
     /// Names of tasks.
     comms: NumberedValues<String>,
 }
@@ -225,9 +226,8 @@ impl AddressSpaces {
         } else {
             let file = FileNumber(self.paths.number(&*name));
             if let Cow::Owned(_) = name {
-                let identity = FileIdentity::of(map);
-                let later = (map.file.clone(), identity);
-                self.later_files.entry(file).or_insert(later);
+                let later = self.later_files.entry(file);
+                later.or_insert_with(|| FileIdentity::of(map));
             }
             file
         };
@@ -380,8 +380,13 @@ impl AddressSpaces {
 
     /// Returns the path at which a file was mapped. Another file may have been mapped at the same path.
     pub(crate) fn path_in_file_system(&self, file: FileNumber) -> &Path {
-        let later = self.later_files.get(&file);
-        later.map_or_else(|| self.path(file), |(path, _)| path)
+        let name = self.path(file);
+        // The path of a first file may itself end in such words.
+        if self.later_files.contains_key(&file) {
+            path_of_name(name)
+        } else {
+            name
+        }
     }
 
     /// Returns the number of files that have the path of an earlier file.
@@ -392,13 +397,13 @@ impl AddressSpaces {
     fn identity(&self, file: FileNumber) -> Option<&FileIdentity> {
         let later = self.later_files.get(&file);
         let first = || self.first_files.get(self.path(file));
-        later.map(|(_, identity)| identity).or_else(first)
+        later.or_else(first)
     }
 
     /// Returns the inode of a file that has the path of an earlier file; `None` if there is no earlier file, or if the
     /// mapping has a build-id.
     pub(crate) fn later_inode(&self, file: FileNumber) -> Option<u64> {
-        let (_, identity) = self.later_files.get(&file)?;
+        let identity = self.later_files.get(&file)?;
         Some(identity.inode).filter(|inode| *inode != 0)
     }
 

@@ -3,7 +3,6 @@
 
 use super::file_names::VDSO32;
 use super::*;
-use crate::recording::file_text::path_of_name;
 use crate::recording::perfdata::{KERNEL, VDSO};
 
 fn map(pid: u32, start: u64, length: u64, file: &str) -> Record {
@@ -171,7 +170,6 @@ fn files_of_one_path_are_told_apart() {
         assert_eq!(name(3, 0x5000), Some("/lib/a.so"));
         let file = spaces.find(2, 0x5000).expect("it is mapped").file;
         assert_eq!(spaces.path_in_file_system(file), Path::new("/lib/a.so"));
-        assert_eq!(path_of_name(spaces.path(file)), Path::new("/lib/a.so"));
         assert_eq!(spaces.later_file_count(), 1);
     }
 }
@@ -202,7 +200,6 @@ fn files_of_one_path_are_told_apart_by_build_id() {
         assert_eq!(name(4), Some("/lib/a.so"), "no build-id is known");
         let file = spaces.find(2, 0x5000).expect("it is mapped").file;
         assert_eq!(spaces.path_in_file_system(file), Path::new("/lib/a.so"));
-        assert_eq!(path_of_name(spaces.path(file)), Path::new("/lib/a.so"));
         assert_eq!(spaces.build_id(file), Some(&[0x2e, 0x07][..]));
     }
 }
