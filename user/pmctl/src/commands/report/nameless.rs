@@ -13,7 +13,7 @@ use crate::recording::address_spaces::FileNumber;
 use crate::recording::file_text::path_of_text;
 use crate::recording::perfdata::{Recording, SymbolTable};
 use crate::recording::profile::NamedSample;
-use crate::recording::symbols::{Elf, jit};
+use crate::recording::symbols::{Elf, jit, path_on_this_machine};
 use crate::system::screen::Colors;
 use crate::system::text::printable;
 
@@ -113,7 +113,9 @@ impl NamelessSamples {
         let is_generated = |path: &str| jit::process_of(Path::new(path)).is_some();
         let (generated, files): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|(path, _)| is_generated(path));
-        let is_absent = |path: &str| recording.is_from_perf && !path_of_text(path).exists();
+        let is_absent = |name: &str| {
+            recording.is_from_perf && !path_on_this_machine(&path_of_text(name)).exists()
+        };
         let (absent, files): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|(path, _)| is_absent(path));
         let mark = colors.warning;
@@ -167,17 +169,12 @@ fn write_advice(
     files: &[(&str, Share)],
     output: &mut impl Write,
 ) -> io::Result<()> {
-    let paths = files
+    let names = files.iter().take(MAX_FILES);
+    let names: Vec<_> = names.map(|(name, _)| path_of_text(name)).collect();
+    let paths: Vec<&Path> = names
         .iter()
-        .take(MAX_FILES)
-        .map(|(path, _)| path_of_text(path));
-    let paths: Vec<_> = paths
-        .filter(|path| {
-            let id = recording.build_id(path);
-            id.is_some_and(|id| Elf::read_version(path, id).is_some())
-        })
+        .filter_map(|name| path_of_recorded(recording, name))
         .collect();
-    let paths: Vec<&Path> = paths.iter().map(|path| &**path).collect();
     let install = packages::install_command(&paths);
     let install = install.map_or(String::new(), |command| format!(" (`{command}`)"));
     let later = match &paths[..] {
@@ -191,6 +188,13 @@ fn write_advice(
     )
 }
 
+/// Returns the path of the file of this name, if that is on this machine in the version that was recorded.
+fn path_of_recorded<'a>(recording: &Recording, name: &'a Path) -> Option<&'a Path> {
+    let path = path_on_this_machine(name);
+    Elf::read_version(path, recording.build_id(name)?)?;
+    Some(path)
+}
+
 /// Returns whether this is a file that had no symbol table.
 fn lacks_names(recording: &Recording, path: &str) -> bool {
     let mut tables = recording.notes.symbols.iter();
@@ -202,6 +206,26 @@ fn lacks_names(recording: &Recording, path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recording::perfdata::BuildId;
+
+    #[test]
+    fn packages_are_found_by_the_path_of_a_later_file() {
+        let program = std::env::current_exe().expect("this program has a path");
+        let mut name = program.clone().into_os_string();
+        name.push(" (inode 12 of 8:1)");
+        let elf = Elf::read(&program).expect("it is well formed");
+        let recording = Recording {
+            build_ids: vec![BuildId {
+                file: name.clone().into(),
+                is_kernel: false,
+                id: elf.build_id.expect("it has one"),
+            }],
+            ..Recording::default()
+        };
+        let path = path_of_recorded(&recording, Path::new(&name));
+        assert_eq!(path, Some(&*program));
+        assert_eq!(path_of_recorded(&recording, &program), None);
+    }
 
     #[test]
     fn shares_are_of_the_periods_of_an_event() {

@@ -44,9 +44,20 @@ impl Absence {
     }
 }
 
+/// Returns the path at which the file of this name may be on this machine. A path may itself end in the words that tell a
+/// file from an earlier one of the same path.
+pub(crate) fn path_on_this_machine(name: &Path) -> &Path {
+    if name.exists() {
+        name
+    } else {
+        path_of_name(name)
+    }
+}
+
 impl DebugFiles {
     /// Returns a recorded program or library in this version: the file at its path, or a copy that perf or debuginfod keeps.
-    /// `name` may have words after the path that tell it from an earlier file of the same path.
+    /// `name` may have words after the path that tell it from an earlier file of the same path. The version tells whether the
+    /// file is the recorded one.
     ///
     /// # Errors
     /// The reason why the file can't be found.
@@ -55,12 +66,7 @@ impl DebugFiles {
         name: &Path,
         version: FileVersion<'_>,
     ) -> Result<LocatedFile, Absence> {
-        // A path may really end in such words. The version tells whether the file is the recorded one.
-        let path = if name.exists() {
-            name
-        } else {
-            path_of_name(name)
-        };
+        let path = path_on_this_machine(name);
         let elf_here = Elf::read(path);
         let absence = match (&elf_here, version) {
             (None, _) => Absence::Missing,

@@ -20,7 +20,7 @@ mod targets;
 pub(crate) use debug_files::{DebugFiles, hexadecimal};
 pub(crate) use elf::Elf;
 pub(crate) use lines::{Level, Lines, SourceLine, Text};
-pub(crate) use located::{Absence, LocatedFile};
+pub(crate) use located::{Absence, LocatedFile, path_on_this_machine};
 pub(crate) use names::SymbolFinder;
 pub(crate) use sections::section_content;
 pub(crate) use targets::Targets;
