@@ -232,6 +232,15 @@ impl Stat {
         !self.has_cpus() && !self.has_cgroups()
     }
 
+    /// Returns the option that chooses the metrics, as the user has typed it.
+    pub(crate) fn metrics_option(&self) -> &'static str {
+        if self.topdown && self.metrics.is_empty() {
+            "--topdown"
+        } else {
+            "-M"
+        }
+    }
+
     /// Returns the delay of -D, if it is not 0.
     pub(crate) fn delay(&self) -> Option<Duration> {
         self.delay.filter(|delay| !delay.is_zero())

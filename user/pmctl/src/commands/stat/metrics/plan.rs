@@ -48,7 +48,8 @@ pub(crate) fn counted_events(
     }
     let mut formulas = Formulas::new(MachineFacts::of(machine));
     let counts_tasks = !args.has_cpus();
-    let mut countable = countable_metrics(&words, &mut formulas, (machine, pmu), counts_tasks)?;
+    let words = (args.metrics_option(), &words[..]);
+    let mut countable = countable_metrics(words, &mut formulas, (machine, pmu), counts_tasks)?;
     for (_, event) in countable.iter_mut().flat_map(|metric| &mut metric.counters) {
         wanted::limit_modes(args, std::slice::from_mut(event));
     }
@@ -104,7 +105,7 @@ fn pack_into_runs(
         // A run without events of the driver: all events are of Linux's PMUs, or there is none.
         packed.runs.push(Vec::new());
     }
-    split_runs::require_one_run(args, "-M", &packed.runs, supply)?;
+    split_runs::require_one_run(args, args.metrics_option(), &packed.runs, supply)?;
     Ok(packed)
 }
 
@@ -219,9 +220,10 @@ impl CountableMetric {
     }
 }
 
-/// Returns the metrics that can be counted. If a word names a group of metrics, warns of those that can't be counted.
+/// Returns the metrics that can be counted, of the words of an option. If a word names a group of metrics, warns of those
+/// that can't be counted.
 fn countable_metrics(
-    words: &[String],
+    (option, words): (&str, &[String]),
     formulas: &mut Formulas,
     (machine, pmu): (&Machine, &Pmu),
     counts_tasks: bool,
@@ -251,12 +253,13 @@ fn countable_metrics(
             continue;
         };
         if !is_counted {
-            return Err(Usage(format!("-M: {name} can't be counted here: {reason}")).into());
+            return Err(Usage(format!("{option}: {name} can't be counted here: {reason}")).into());
         }
         if wanted_metrics.is_group {
             let names: Vec<&str> = left_out.iter().map(|(name, _)| *name).collect();
             complain(format_args!(
-                "-M {word}: left out, since they can't be counted here: {}.\n`pmctl stat -M {name}` says why.",
+                "{option}: metrics of {word} are left out, since they can't be counted here: {}.\n\
+                 `pmctl stat -M {name}` says why.",
                 names.join(", ")
             ));
         }

@@ -277,11 +277,19 @@ mod tests {
                 busy: 0,
             };
             let runs = [events.clone(), events];
-            require_one_run(&args, "-M", &runs, supply).map_err(|error| error.to_string())
+            let option = args.metrics_option();
+            require_one_run(&args, option, &runs, supply).map_err(|error| error.to_string())
         };
         assert_eq!(required(&["-r", "1"]), Ok(()));
         let message = required(&[]).expect_err("it needs -r");
         assert!(message.contains("`-r 1` runs it 2 times"), "{message}");
+        for (options, beginning) in [
+            (&["--topdown"][..], "--topdown: 2 events need 2 runs"),
+            (&["--topdown", "-M", "ipc"], "-M: 2 events"),
+        ] {
+            let message = required(options).expect_err("it needs -r");
+            assert!(message.starts_with(beginning), "{message}");
+        }
         let message = required(&["-r", "0"]).expect_err("each run has all events");
         assert!(message.contains("Give a number to -r"), "{message}");
     }

@@ -39,8 +39,9 @@ pub(in crate::commands::stat) fn refuse_impossible_options(
     }
     if parts > 1 {
         return Err(Usage(format!(
-            "-M, -r: {label} is counted once, and the other events take {parts} runs. Leave out one of the two, or count \
-             fewer events."
+            "{}, -r: {label} is counted once, and the other events take {parts} runs. Leave out one of the two, or count \
+             fewer events.",
+            args.metrics_option()
         )));
     }
     for event in events {

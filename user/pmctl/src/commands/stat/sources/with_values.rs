@@ -33,7 +33,7 @@ pub(in crate::commands::stat) fn refuse_impossible_options(
         (args.per_core, "--per-core"),
         (args.per_socket, "--per-socket"),
         (args.per_thread, "--per-thread"),
-        (runs_per_count > 1, "-M"),
+        (runs_per_count > 1, args.metrics_option()),
     ];
     match refused_options.iter().find(|(given, _)| *given) {
         Some((_, option)) => Err(Usage(format!(
