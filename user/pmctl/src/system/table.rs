@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use anstyle::Style;
 
-use crate::system::text::{printable, push_left, push_right};
+use crate::system::text::{count, printable, push_left, push_right};
 
 /// Blanks between columns.
 const GAP: usize = 2;
@@ -110,6 +110,11 @@ impl Table {
         }
         Ok(())
     }
+}
+
+/// Returns the line below a table without `hidden` of its rows. `advice` says which option shows more.
+pub(crate) fn hidden_rows_line(hidden: usize, advice: &str) -> String {
+    format!("  ({} not shown: {advice})", count(hidden as u64, "row"))
 }
 
 /// Returns the byte offset after the first `characters` characters of `line`, or its end if it is shorter.

@@ -9,10 +9,10 @@ use anyhow::Result;
 use super::comparison::{ComparedRecordings, Comparison, DiffRow};
 use super::fisher;
 use crate::args::Diff;
-use crate::commands::report::key_heading;
+use crate::commands::report::{LIMIT_ADVICE, key_heading};
 use crate::recording::perfdata::{self, Event};
 use crate::system::screen::Screen;
-use crate::system::table::{Align, Table};
+use crate::system::table::{Align, Table, hidden_rows_line};
 use crate::system::text::{count, printable, thousands};
 
 /// The names of the recordings.
@@ -122,7 +122,7 @@ fn write_event(
     table.write(None, output.colors.heading, output)?;
     let hidden_rows = comparison.rows.len().saturating_sub(limit);
     if hidden_rows > 0 {
-        writeln!(output, "  ({} not shown)", count(hidden_rows as u64, "row"))?;
+        writeln!(output, "{}", hidden_rows_line(hidden_rows, LIMIT_ADVICE))?;
     }
     let significant = comparison.rows.iter().filter(|row| row.is_significant());
     let differences = count(significant.count() as u64, "significant difference");
@@ -170,7 +170,7 @@ fn write_exact_rows(comparison: &Comparison, args: &Diff, output: &mut Screen) -
     }
     let hidden_rows = changed.len().saturating_sub(limit);
     if hidden_rows > 0 {
-        writeln!(output, "  ({} not shown)", count(hidden_rows as u64, "row"))?;
+        writeln!(output, "{}", hidden_rows_line(hidden_rows, LIMIT_ADVICE))?;
     }
     Ok(writeln!(
         output,

@@ -102,7 +102,7 @@ pub(super) fn write_table(recording: &Recording, args: &Report, output: &mut Scr
         table.add_row(&cells, style);
     }
     table.write(args.width, output.colors.heading, output)?;
-    Ok(write_hidden_rows(rows.len() - table.len(), output)?)
+    Ok(write_hidden_rows((rows.len(), table.len()), args, output)?)
 }
 
 /// Returns one end of a branch as text.

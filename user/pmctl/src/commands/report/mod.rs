@@ -30,7 +30,7 @@ pub(crate) use accesses::{compare_cells, shown_cells};
 pub(crate) use callers::Tree;
 pub(crate) use needed_data::{check_keys, check_recording, missing_data};
 pub(crate) use rows::{Grouping, Share, Shares, key_heading, sum_by_row};
-pub(crate) use shown_rows::NO_SAMPLE_PASSES;
+pub(crate) use shown_rows::{LIMIT_ADVICE, NO_SAMPLE_PASSES, PERCENT_LIMIT_ADVICE};
 use shown_rows::{within_limits, write_hidden_rows, write_no_sample};
 use values::{amount_text, percent_text};
 pub(crate) use values::{total_text, value_range};
@@ -156,7 +156,7 @@ fn write_event(
         table.add_lines_below(share.callers.text_lines(events, min_events));
     }
     table.write(args.width, output.colors.heading, output)?;
-    write_hidden_rows(rows.len() - table.len(), output)?;
+    write_hidden_rows((rows.len(), table.len()), args, output)?;
     let attr = &recording.events[index].attr;
     let cells = shown_rows.iter().map(|(row, _)| &row[..]);
     for note in absence_notes(&grouping.keys, cells, attr) {

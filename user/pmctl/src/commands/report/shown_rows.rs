@@ -5,11 +5,15 @@ use std::io::Write;
 
 use crate::args::Report;
 use crate::system::screen::Screen;
-use crate::system::text::count;
+use crate::system::table::hidden_rows_line;
 
 /// The message that no sample matches the filters.
 pub(crate) const NO_SAMPLE_PASSES: &str =
     "no sample matches the filters (-C, -S, --comms, --dsos, --pid, --tid, --time)";
+
+/// Advice for a table whose rows an option hides.
+pub(crate) const LIMIT_ADVICE: &str = "a larger --limit shows more";
+pub(crate) const PERCENT_LIMIT_ADVICE: &str = "a smaller --percent-limit shows more";
 
 /// Returns the first rows, as far as the limits of the options allow. `rows` must be sorted by share, the largest
 /// first.
@@ -28,10 +32,18 @@ pub(super) fn write_no_sample(output: &mut Screen) -> std::io::Result<()> {
     writeln!(output, "{mark}NO SAMPLE{mark:#}: {NO_SAMPLE_PASSES}.")
 }
 
-/// Prints how many rows are not shown.
-pub(super) fn write_hidden_rows(rows: usize, output: &mut impl Write) -> std::io::Result<()> {
-    if rows == 0 {
-        return Ok(());
+/// Prints how many of `all` rows are not shown, and which option shows more of them.
+pub(super) fn write_hidden_rows(
+    (all, shown): (usize, usize),
+    args: &Report,
+    output: &mut impl Write,
+) -> std::io::Result<()> {
+    let advice = match args.limit {
+        Some(limit) if shown == limit => LIMIT_ADVICE,
+        _ => PERCENT_LIMIT_ADVICE,
+    };
+    match all - shown {
+        0 => Ok(()),
+        hidden => writeln!(output, "{}", hidden_rows_line(hidden, advice)),
     }
-    writeln!(output, "  ({} not shown)", count(rows as u64, "row"))
 }

@@ -11,6 +11,7 @@ use perfmon::event::Cgroup;
 use perfmon::spec;
 use perfmon::{Device, Pmu};
 
+use super::text::ENTRIES_ADVICE;
 use crate::args::Top;
 use crate::commands::serve::containers::{CgroupLimit, Containers, Labels};
 use crate::commands::serve::open_events::UncountedReason;
@@ -18,7 +19,7 @@ use crate::events::cgroups::Pattern;
 use crate::system::exit::{self, Usage};
 use crate::system::files::allow_many_files;
 use crate::system::screen::Screen;
-use crate::system::table::{Align, Table};
+use crate::system::table::{Align, Table, hidden_rows_line};
 use crate::system::text::{count, thousands};
 
 /// The events, in the order of the columns.
@@ -197,7 +198,7 @@ fn write_table(
     table.write(None, output.colors.heading, output)?;
     let rest = rows.len().saturating_sub(entries);
     if rest > 0 {
-        writeln!(output, "  ({} not shown)", count(rest as u64, "row"))?;
+        writeln!(output, "{}", hidden_rows_line(rest, ENTRIES_ADVICE))?;
     }
     writeln!(output)
 }

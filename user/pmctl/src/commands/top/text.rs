@@ -9,8 +9,11 @@ use crate::args::Graph;
 use crate::commands::report::{self, Grouping, Share, key_heading};
 use crate::recording::perfdata::Recording;
 use crate::system::screen::Colors;
-use crate::system::table::{Align, Table};
+use crate::system::table::{Align, Table, hidden_rows_line};
 use crate::system::text::{count, printable, thousands};
+
+/// Advice for a table whose rows --entries hides.
+pub(super) const ENTRIES_ADVICE: &str = "-E N shows more";
 
 /// Prints the first rows of each event.
 pub(super) fn write_tables(
@@ -66,7 +69,7 @@ pub(super) fn write_tables(
         table.write(None, style, output)?;
         let rest = rows.len().saturating_sub(entries);
         if rest > 0 {
-            writeln!(output, "  ({} not shown)", count(rest as u64, "row"))?;
+            writeln!(output, "{}", hidden_rows_line(rest, ENTRIES_ADVICE))?;
         }
         writeln!(output)?;
     }

@@ -11,6 +11,8 @@ use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 use super::app::{App, FunctionView, Mode, Scroll};
 use super::table::{CallTable, TableLine};
 use crate::commands::annotate::LineContent;
+use crate::commands::report::PERCENT_LIMIT_ADVICE;
+use crate::system::table::hidden_rows_line;
 use crate::system::text::{count, printable, push_left, push_right, thousands, wrap};
 
 /// A key and what it does.
@@ -252,8 +254,7 @@ fn lines_below_rows(is_empty: bool, shows_all: bool, hidden: usize) -> Vec<Text<
         (true, true) if hidden == 0 => Some("No samples."),
         _ => None,
     };
-    let rest = format!("  ({} not shown)", count(hidden as u64, "row"));
-    let rest = (hidden > 0).then_some(rest);
+    let rest = (hidden > 0).then(|| hidden_rows_line(hidden, PERCENT_LIMIT_ADVICE));
     let lines = no_rows.map(Text::raw).into_iter();
     lines.chain(rest.map(Text::raw)).collect()
 }

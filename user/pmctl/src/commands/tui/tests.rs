@@ -11,10 +11,12 @@ use super::app::{Mode, UserRequest};
 use super::draw::{Theme, draw};
 use super::*;
 use crate::args::Key;
+use crate::commands::report::PERCENT_LIMIT_ADVICE;
 use crate::events::values;
 use crate::recording::perfdata::example::example;
 use crate::recording::perfdata::{Attr, EventKind, SampleParts};
 use crate::recording::profile::Filter;
+use crate::system::table::hidden_rows_line;
 
 const RECORDING: &[u8] = include_bytes!("../../../tests/recordings/callers.data");
 const TIMEBASE: &[u8] = include_bytes!("../../../tests/recordings/timebase.data");
@@ -265,7 +267,7 @@ fn small_rows_and_callers_are_left_out() {
     );
     assert!(test.line("17.39%").is_some());
     let hidden_rows = full_table.rows.len() - shown_rows;
-    let rest = format!("  ({hidden_rows} rows not shown)");
+    let rest = hidden_rows_line(hidden_rows, PERCENT_LIMIT_ADVICE);
     assert_eq!(test.screen()[2 + shown_rows], rest);
     test.terminal.backend_mut().resize(80, 6);
     let screen = test.keys("G").screen();
@@ -276,7 +278,7 @@ fn small_rows_and_callers_are_left_out() {
     let screen = test.screen();
     assert_eq!(
         screen[2],
-        format!("  ({} rows not shown)", full_table.rows.len())
+        hidden_rows_line(full_table.rows.len(), PERCENT_LIMIT_ADVICE)
     );
     assert_eq!(screen[3], "");
 
