@@ -106,6 +106,7 @@ fn write_event(
         }
         return Ok(());
     }
+    let events_of_all_samples = grouping.filter.is_empty().then_some(events);
     writeln!(
         output,
         "{}: {}{}{}",
@@ -116,7 +117,7 @@ fn write_event(
         } else {
             " of the chosen samples"
         },
-        counted_text(recording, index),
+        counted_text(recording, index, events_of_all_samples),
     )?;
     if samples == 0 {
         return Ok(());
@@ -166,8 +167,8 @@ fn write_event(
 }
 
 /// Returns the text with an event's total count, which includes events that no sample stands for; empty without a
-/// total.
-fn counted_text(recording: &Recording, index: usize) -> String {
+/// total. `sampled` has the events of all samples, if they are shown.
+fn counted_text(recording: &Recording, index: usize, sampled: Option<u64>) -> String {
     let notes = &recording.notes;
     let cpus = notes.scope.strip_prefix("CPU ");
     let scope = match cpus.filter(|cpus| Cpus::parse(cpus).is_ok()) {
@@ -175,17 +176,20 @@ fn counted_text(recording: &Recording, index: usize) -> String {
         Some(cpus) => format!("of all programs on CPU {cpus}"),
         None => "of all programs on all CPUs".to_owned(),
     };
-    let or_more = if notes.counted_all() {
-        ""
-    } else {
-        " or more, see LOST"
-    };
     let Some(total) = notes.total(index) else {
         return String::new();
     };
     let unit = recording.events[index].attr.unit();
-    let total = amount_text(unit, total);
-    format!("; {scope}: {total}{or_more}")
+    // The events since the last sample of each task or CPU, and those of lost samples. Sums of values, such as energy, have
+    // no events.
+    let sampled = sampled.filter(|_| unit.is_none());
+    let rest = sampled.map_or(0, |sampled| total.saturating_sub(sampled));
+    let note = match (notes.counted_all(), rest) {
+        (false, _) => " or more, see LOST".to_owned(),
+        (true, 0) => String::new(),
+        (true, rest) => format!(" ({} in no sample)", thousands(rest)),
+    };
+    format!("; {scope}: {}{note}", amount_text(unit, total))
 }
 
 /// Returns the smallest number of events that is at least `percent` percent of `whole`.
@@ -206,19 +210,20 @@ mod tests {
     #[test]
     fn counts_name_their_scope() {
         let mut recording = example(false);
-        let mut text = |tasks_only, scope: &str| {
+        let mut text = |tasks_only, scope: &str, sampled| {
             recording.notes.tasks_only = tasks_only;
             scope.clone_into(&mut recording.notes.scope);
             recording.notes.totals[0] = 7;
-            counted_text(&recording, 0)
+            counted_text(&recording, 0, Some(sampled))
         };
-        assert_eq!(text(true, "make"), "; counted: 7");
+        assert_eq!(text(true, "make", 7), "; counted: 7");
+        assert_eq!(text(true, "make", 5), "; counted: 7 (2 in no sample)");
         assert_eq!(
-            text(false, "the machine"),
+            text(false, "the machine", 7),
             "; of all programs on all CPUs: 7"
         );
         assert_eq!(
-            text(false, "CPU 0-1,3"),
+            text(false, "CPU 0-1,3", 7),
             "; of all programs on CPU 0-1,3: 7"
         );
     }
