@@ -6,6 +6,7 @@ use perfmon_core::logic::event_attr as attr;
 
 use crate::events::modes;
 use crate::events::values::Unit;
+use crate::events::words::without_words;
 
 /// A software event of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,20 +106,12 @@ pub(crate) fn find(name: &str) -> Option<Software> {
 /// Splits the texts of -e into other events and software events.
 pub(crate) fn split(texts: &[String]) -> (Vec<String>, Vec<Software>) {
     let mut software_events: Vec<Software> = Vec::new();
-    let mut rest = Vec::new();
-    for text in texts {
-        let mut other_events = Vec::new();
-        for word in text.split(',') {
-            match find(word) {
-                Some(event) if software_events.contains(&event) => {}
-                Some(event) => software_events.push(event),
-                None => other_events.push(word),
-            }
-        }
-        if !other_events.is_empty() {
-            rest.push(other_events.join(","));
-        }
-    }
+    let rest = without_words(texts, |word| {
+        let event = find(word);
+        let new = event.filter(|event| !software_events.contains(event));
+        software_events.extend(new);
+        event.is_some()
+    });
     (rest, software_events)
 }
 

@@ -5,6 +5,7 @@
 use perfmon::Info;
 use perfmon::trace::MiscEvent;
 
+use crate::events::words::without_words;
 use crate::system::exit::Usage;
 
 /// The unit of a number that is not a count.
@@ -186,20 +187,13 @@ pub(crate) fn find(word: &str) -> Option<Value> {
 /// Splits the texts of -e into other events and values.
 pub(crate) fn split(texts: &[String]) -> (Vec<String>, Vec<Value>) {
     let mut values: Vec<Value> = Vec::new();
-    let mut rest = Vec::new();
-    for text in texts {
-        let mut other_events = Vec::new();
-        for word in text.split(',') {
-            match find(word) {
-                Some(value) if values.iter().any(|known| known.name == value.name) => {}
-                Some(value) => values.push(value),
-                None => other_events.push(word),
-            }
-        }
-        if !other_events.is_empty() {
-            rest.push(other_events.join(","));
-        }
-    }
+    let rest = without_words(texts, |word| {
+        let value = find(word);
+        let is_known = |value: &Value| values.iter().any(|known| known.name == value.name);
+        let new = value.filter(|value| !is_known(value));
+        values.extend(new);
+        value.is_some()
+    });
     (rest, values)
 }
 
