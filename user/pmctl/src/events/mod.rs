@@ -4,6 +4,7 @@
 pub(crate) mod cgroups;
 pub(crate) mod cpus;
 pub(crate) mod decode;
+pub(crate) mod duration;
 pub(crate) mod errata;
 pub(crate) mod linux_pmu;
 pub(crate) mod metrics;

@@ -34,7 +34,8 @@ events, and shows one number for all counted tasks. For a user who may not count
 part is left out, as with perf, and the name ends in ``:u``. The clocks count all modes in any case. Context
 switches and migrations happen in the kernel only: where perf shows 0, pmctl shows ``<not supported>``.
 Without ``-e`` these events are not counted, but the time of a command, and its time in user mode and in
-the kernel, are below every ``pmctl stat``.
+the kernel, are below every ``pmctl stat``. ``-e duration_time`` has the time also in the lines of ``-x,``, ``--json`` and
+``-I``; ``user_time`` and ``system_time`` are no events.
 Use ``pmctl wrap -- perf stat`` for tracepoints.
 ";
 

@@ -42,9 +42,10 @@ use runs::split_runs;
 use scope::Scope;
 use sources::cgroup_use::{self, CgroupUse};
 use sources::others::OtherEvents;
-use sources::{Sources, with_pmus, with_software, with_values};
+use sources::{Sources, with_duration, with_pmus, with_software, with_values};
 
 use crate::args::Stat;
+use crate::events::duration;
 use crate::events::linux_pmu;
 use crate::events::software;
 use crate::events::threads::TaskList;
@@ -69,10 +70,12 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     let (texts, values) = values::split(&args.events);
     let (texts, pmus) = linux_pmu::split(&texts, &machine, &pmu)?;
     let (texts, software) = software::split(&texts);
+    let (texts, has_duration) = duration::split(&texts);
     let mut other_events = OtherEvents {
         software,
         values,
         pmus,
+        has_duration,
     };
     let has_other_counts = !other_events.is_empty() || !args.metrics.is_empty() || args.topdown;
     let events = wanted::wanted_events(args, (&texts, has_other_counts), &pmu)?;
@@ -94,6 +97,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     with_values::refuse_impossible_options(args, &other_events.values, parts.len())?;
     with_software::refuse_impossible_options(args, &other_events.software, parts.len())?;
     with_pmus::refuse_impossible_options(args, &other_events.pmus, parts.len())?;
+    with_duration::refuse_impossible_options(args, other_events.has_duration, parts.len())?;
     let plan = run_plan(args)?;
 
     // From here on Ctrl-C ends the count, and the counts are shown.

@@ -15,6 +15,7 @@ use crate::events::cgroups::{
     CGROUP_EVENTS_RULE, FoundCgroup, Pattern, SearchLimit, concerns_one_cgroup, display_name,
     search, too_few_events,
 };
+use crate::events::duration::DURATION;
 use crate::system::exit::{self, Usage};
 use crate::system::stdio::complain;
 use crate::system::text::{count, printable};
@@ -66,6 +67,7 @@ pub(in crate::commands::stat) fn refuse_impossible_options(
     let event = other_events.software.first().map(|event| event.name);
     let event = event.or(other_events.values.first().map(|value| value.name));
     let event = event.or(other_events.pmus.first().map(|event| &*event.label));
+    let event = event.or(other_events.has_duration.then_some(DURATION));
     if let Some(event) = event {
         return Err(Usage(format!(
             "{option}: the driver does not count {event}, so it can't be counted in a cgroup. Leave it out, or count it \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sources of each run's counts: counters of CPUs, events of cgroups, or events of tasks. Beside these, software
-//! events, events of Linux's PMUs and machine values are counted.
+//! events, events of Linux's PMUs, machine values and the time are counted.
 
 pub(super) mod cgroup_use;
 mod cgroups;
@@ -10,6 +10,7 @@ mod order;
 pub(super) mod others;
 pub(super) mod source;
 pub(super) mod tasks;
+pub(super) mod with_duration;
 pub(super) mod with_pmus;
 pub(super) mod with_software;
 pub(super) mod with_values;
@@ -28,6 +29,7 @@ use cpu_events::CpuEvents;
 use others::OtherEvents;
 use source::CountSource;
 use tasks::{CountingManner, TaskCounts};
+use with_duration::WithDuration;
 use with_pmus::WithPmus;
 use with_software::WithSoftware;
 use with_values::WithValues;
@@ -103,12 +105,14 @@ impl<'a> Sources<'a> {
         self.with_others(counts)
     }
 
-    /// Returns a source that adds software events, events of Linux's PMUs and values to `counts`, in the order of -e.
+    /// Returns a source that adds software events, events of Linux's PMUs, values and the duration to `counts`, in the order
+    /// of -e.
     fn with_others(&self, counts: Box<dyn CountSource>) -> Result<Box<dyn CountSource>> {
         let OtherEvents {
             software,
             values,
             pmus,
+            has_duration,
         } = &self.other_events;
         let counts = if software.is_empty() {
             counts
@@ -129,6 +133,11 @@ impl<'a> Sources<'a> {
         let counts = match self.session.as_ref().filter(|_| !values.is_empty()) {
             Some(session) => Box::new(WithValues::new(session, values.clone(), counts)?),
             None => counts,
+        };
+        let counts = if *has_duration {
+            Box::new(WithDuration::new(counts))
+        } else {
+            counts
         };
         Ok(order::in_event_order(
             &self.args.events,

@@ -11,6 +11,7 @@ use super::others::OtherEvents;
 use super::source::{CountSource, Reasons, Summands};
 use crate::commands::stat::column::Column;
 use crate::commands::stat::scope::CountedPlace;
+use crate::events::duration::is_duration;
 use crate::events::values::{self, Value};
 use crate::events::words::words;
 use crate::events::{linux_pmu, software};
@@ -20,7 +21,10 @@ type ColumnPosition = (usize, usize);
 
 /// Returns whether a word asks for an event of the driver.
 fn is_of_driver(word: &str, cores: &Pmu) -> bool {
-    !values::is_value(word) && !software::is_software(word) && !linux_pmu::is_pmu_event(word, cores)
+    !values::is_value(word)
+        && !software::is_software(word)
+        && !linux_pmu::is_pmu_event(word, cores)
+        && !is_duration(word)
 }
 
 /// Returns the position of the first word of -e that `is_wanted` accepts. The driver's events need no position: their
@@ -42,8 +46,8 @@ fn column_position(
     (usize::MAX, before)
 }
 
-/// Returns the positions of the software events, of the events of Linux's PMUs, and of the values, in the order in which the
-/// sources append them.
+/// Returns the positions of the software events, of the events of Linux's PMUs, of the values, and of the duration, in the
+/// order in which the sources append them.
 fn column_positions(
     texts: &[String],
     other_events: &OtherEvents,
@@ -58,11 +62,12 @@ fn column_positions(
         |value: &Value, word: &str| values::find(word).is_some_and(|v| v.name == value.name);
     let values = other_events.values.iter();
     let values = values.map(|value| position(&|word| is_value(value, word)));
-    software.chain(pmus).chain(values).collect()
+    let duration = other_events.has_duration.then(|| position(&is_duration));
+    software.chain(pmus).chain(values).chain(duration).collect()
 }
 
 /// Returns `source` with its columns in the order of -e; the columns of a CPU, core or socket stay together. `source` has
-/// software events, PMU events and values after the driver's events.
+/// software events, PMU events, values and the duration after the driver's events.
 pub(in crate::commands::stat) fn in_event_order(
     texts: &[String],
     other_events: &OtherEvents,
@@ -79,7 +84,7 @@ pub(in crate::commands::stat) fn in_event_order(
 /// A source whose columns are sorted into the order of -e.
 struct Ordered {
     source: Box<dyn CountSource>,
-    /// The positions of the last columns: software events, events of Linux's PMUs, and values.
+    /// The positions of the last columns: software events, events of Linux's PMUs, values, and the duration.
     positions: Vec<ColumnPosition>,
 }
 
@@ -182,13 +187,13 @@ mod tests {
     fn columns_have_the_order_of_the_command_line() {
         let texts = [
             "task-clock,cpu/event=0xc0,umask=0/,power/energy-pkg/,cs:u",
-            "{instructions,branches},msr/event=1,config1=2/,page-faults",
+            "{instructions,branches},msr/event=1,config1=2/,duration_time,page-faults",
         ]
         .map(str::to_owned);
         let events = "cpu/event=0xc0,umask=0/,instructions,branches,cycles";
         let cores = testing::intel();
-        // The order in which the sources append: software events, PMU events, then values. `cycles` comes from another
-        // option.
+        // The order in which the sources append: software events, PMU events, values, then the duration. `cycles` comes
+        // from another option.
         let (rest, values) = values::split(&texts);
         let (_, software) = software::split(&rest);
         let pmus = vec![PmuEvent {
@@ -204,8 +209,16 @@ mod tests {
             software,
             values,
             pmus,
+            has_duration: true,
         };
-        let appended = ["task-clock", "cs:u", "page-faults", "msr", "energy-pkg"];
+        let appended = [
+            "task-clock",
+            "cs:u",
+            "page-faults",
+            "msr",
+            "energy-pkg",
+            "duration_time",
+        ];
         let mut all = columns(events);
         all.extend(appended.iter().zip(4..).map(|(name, number)| {
             let mut column = columns("r1").remove(0);
@@ -229,6 +242,7 @@ mod tests {
                 "instructions",
                 "branches",
                 "msr",
+                "duration_time",
                 "page-faults",
                 "cycles"
             ]
@@ -236,7 +250,7 @@ mod tests {
         let counts = source.read(Duration::ZERO).expect("nothing fails");
         let values = counts.iter().flatten().flatten();
         let values: Vec<u64> = values.map(|count| count.value).collect();
-        assert_eq!(values, [4, 0, 8, 5, 1, 2, 7, 6, 3]);
+        assert_eq!(values, [4, 0, 8, 5, 1, 2, 7, 9, 6, 3]);
     }
     #[test]
     fn columns_of_a_part_stand_together() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Software events, values and events of Linux's PMUs: what -e and -M name beside events of the driver's counters.
+//! Software events, values, events of Linux's PMUs and the duration: what -e and -M name beside events of the driver's
+//! counters.
 
 use crate::events::linux_pmu::PmuEvent;
 use crate::events::software::Software;
@@ -11,11 +12,16 @@ pub(in crate::commands::stat) struct OtherEvents {
     pub(in crate::commands::stat) software: Vec<Software>,
     pub(in crate::commands::stat) values: Vec<Value>,
     pub(in crate::commands::stat) pmus: Vec<PmuEvent>,
+    /// The time for which was counted is an event.
+    pub(in crate::commands::stat) has_duration: bool,
 }
 
 impl OtherEvents {
     /// Returns whether there are neither such events nor values.
     pub(in crate::commands::stat) fn is_empty(&self) -> bool {
-        self.software.is_empty() && self.values.is_empty() && self.pmus.is_empty()
+        self.software.is_empty()
+            && self.values.is_empty()
+            && self.pmus.is_empty()
+            && !self.has_duration
     }
 }
