@@ -5,8 +5,10 @@
 //! earlier NMI, may have served the overflow. The late PMI still arrives as an NMI, and if no handler claims it,
 //! Linux reports an unknown NMI, or panics.
 //!
-//! The local APIC latches at most one NMI, so at most one late PMI is expected at a time. The expectation expires,
-//! and every NMI that serves an overflow ends it, so that NMIs of other sources are not claimed by mistake for long.
+//! The local APIC latches at most one NMI, so at most one late PMI is expected at a time. The expectation expires, so
+//! that NMIs of other sources are not claimed by mistake for long. An NMI that serves an overflow may be the overflow's
+//! own PMI, or the late PMI, after which that of the overflow comes: then one late PMI is still expected, for no longer
+//! than before.
 //!
 //! On AMD nothing masks PMIs while the handler runs, so several late PMIs may follow. There, as in Linux perf, each
 //! NMI that serves an overflow opens a window of time in which late PMIs are claimed.
@@ -23,6 +25,9 @@ use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 pub(crate) struct PendingPmi {
     /// The last tick (jiffies) in which one late PMI is expected; 0 if no PMI is expected.
     until_jiffy: Word,
+    /// The last tick (jiffies) in which one PMI of an overflow is expected that has been served while a late PMI was
+    /// expected; 0 if there is none. Only NMIs write it.
+    served_until_jiffy: Word,
     /// The last tick (jiffies) of the window in which any number of late PMIs is expected; 0 before the first window.
     window_end_jiffy: Word,
 }
@@ -65,9 +70,15 @@ impl PendingPmi {
 
     /// Ends the expectation, since this NMI serves an overflow, and so stands for all PMIs raised before it. To be
     /// called by the overflow handler.
+    ///
+    /// If a late PMI was expected, the NMI may be that one, and the PMI of the overflow may come after it.
     #[inline(always)]
     pub(crate) fn end_expectation(&self) {
-        self.until_jiffy.set(0);
+        let until_jiffy = self.until_jiffy.get();
+        if until_jiffy != 0 {
+            self.served_until_jiffy.set(until_jiffy);
+            self.until_jiffy.set(0);
+        }
     }
 
     /// Returns whether an NMI without an overflow, in the tick `now`, may be a late PMI, and ends the expectation of the
@@ -75,12 +86,14 @@ impl PendingPmi {
     pub(crate) fn consume(&self, now: u64) -> bool {
         let expected = self.is_expected(now) || is_before_end(self.window_end_jiffy.get(), now);
         self.until_jiffy.set(0);
+        self.served_until_jiffy.set(0);
         expected
     }
 
     /// Returns whether the one late PMI is still expected in the tick `now`.
     pub(crate) fn is_expected(&self, now: u64) -> bool {
         is_before_end(self.until_jiffy.get(), now)
+            || is_before_end(self.served_until_jiffy.get(), now)
     }
 }
 
