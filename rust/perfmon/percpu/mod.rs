@@ -33,6 +33,7 @@ mod word;
 pub(crate) use self::{
     counts::CountBase,
     entries::EntryIndex,
+    pending::Expectation,
     percpu::{LoadedCgroups, PerCpu, SLOW_BRANCHES, SLOW_KERNEL, SLOW_PEBS, SLOW_VENDOR},
     sampled::{DueSample, SampledCounter, RECORD_REFUSED, RECORD_WRITTEN},
     samplers::ArmedSampler,

@@ -32,7 +32,7 @@ pub(crate) struct PendingPmi {
     window_end_jiffy: Word,
 }
 
-/// The change that [`PendingPmi::expect`] made, for [`PendingPmi::cancel`].
+/// The change that [`PendingPmi::expect`] made, for [`PendingPmi::cancel`] and [`PendingPmi::has_ended`].
 #[must_use]
 pub(crate) struct Expectation {
     previous_jiffy: u64,
@@ -61,6 +61,11 @@ impl PendingPmi {
         } = change;
         // If the exchange fails, an NMI has ended the expectation, and nothing is left to cancel.
         let _ = self.until_jiffy.replace(until_jiffy, previous_jiffy);
+    }
+
+    /// Returns whether an NMI has come since the expectation, and has ended it.
+    pub(crate) fn has_ended(&self, change: &Expectation) -> bool {
+        self.until_jiffy.get() != change.until_jiffy
     }
 
     /// Expects any number of late PMIs until the tick `until_jiffy`. To be called by the overflow handler.

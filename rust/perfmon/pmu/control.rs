@@ -10,7 +10,7 @@ use crate::{
         pmu::Pmu,
         regs::GlobalMsrs,
     },
-    percpu::TIMER_TICKING,
+    percpu::{Expectation, TIMER_TICKING},
     sys::time::jiffies,
 };
 
@@ -160,24 +160,26 @@ impl Pmu {
             value.load(here, register, value.load_distance(), value.total());
         }
         if value.reload_if_overflowed(here, register) {
-            self.clear_overflow(here, counter);
+            self.clear_overflow(here, counter, &expectation);
         } else {
             percpu.pending_pmi.cancel(expectation);
         }
     }
 
-    /// Clears the overflow of a counter that has just been stopped.
+    /// Clears the overflow of a counter that has just been stopped. `expectation` is that of its PMI.
     #[cold]
-    fn clear_overflow(&self, here: ThisCpu<'_>, counter: CounterId) {
+    fn clear_overflow(&self, here: ThisCpu<'_>, counter: CounterId, expectation: &Expectation) {
         let Some(global) = &self.registers.global else {
             return;
         };
         let percpu = here.percpu();
-        // With a place-holder, counters that count in kernel mode may overflow in Linux perf's handler, which
-        // acknowledges these overflows.
-        let has_other_acknowledger =
-            self.place_holder.is_some() && percpu.value(counter).select().is_kernel();
-        if !has_other_acknowledger && !await_overflow(here, global, counter) {
+        // With a place-holder, Linux perf's handler runs after this module's in each NMI and acknowledges each overflow
+        // that it finds: those of counters that count in kernel mode, which may overflow in it, and those that this
+        // module's handler has left alone because the counter was inactive. Such an NMI has ended the expectation.
+        let beside_perf = self.place_holder.is_some();
+        let may_overflow_in_perf = beside_perf && percpu.value(counter).select().is_kernel();
+        let is_left_to_perf = || beside_perf && percpu.pending_pmi.has_ended(expectation);
+        if !may_overflow_in_perf && !await_overflow(here, global, counter) && !is_left_to_perf() {
             // Other software has written the counter, or has acknowledged its overflow.
             percpu.mark_lost(counter.bit());
         }
