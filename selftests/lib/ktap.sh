@@ -93,13 +93,17 @@ says() {
 }
 
 # comes_true COMMAND: waits until COMMAND, one word that is evaluated, succeeds. Fails after
-# LIMIT seconds (60), which is long because the host may be busy.
+# LIMIT seconds (60), which is long because the host may be busy, and ten attempts, each of which may
+# take most of that time.
 comes_true() {
-	read -r ktap_end _ </proc/uptime
-	ktap_end=$((${ktap_end%.*} + ${LIMIT:-60}))
+	read -r ktap_now _ </proc/uptime
+	# COMMAND may call comes_true, too: so the end and the number of attempts are in $2 and $3, which are
+	# this call's own.
+	set -- "$1" $((${ktap_now%.*} + ${LIMIT:-60})) 1
 	until eval "$1"; do
 		read -r ktap_now _ </proc/uptime
-		[ "${ktap_now%.*}" -lt "$ktap_end" ] || return 1
+		[ "${ktap_now%.*}" -lt "$2" ] || [ "$3" -lt 10 ] || return 1
+		set -- "$1" "$2" $(($3 + 1))
 		sleep 0.05
 	done
 }
