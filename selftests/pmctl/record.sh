@@ -138,15 +138,23 @@ names=$(pmctl script -F comm 2>/dev/null | sort -u | tr -d ' ')
 is "record -p has samples of that program only" pmctl_loop "$names"
 wait
 
-# Records a running program while a command runs; the command is not sampled.
-"$here/pmctl_loop" 100000000000 &
+# Records a running program while a command runs; the command is not sampled. The program's CPU may stand
+# still while the command executes its functions, so the command then waits for the program: a turn has
+# 20 samples, and one of two turns is sampled from its beginning.
+"$here/pmctl_turns" 1000000 >turns &
 program_pid=$!
-record -p $program_pid -m 2048 -e $event -c $period
+wait_until "has_lines 1 turns"
+record_beside() {
+	# shellcheck disable=SC2016 # the inner shell expands it
+	pmctl record "$@" -p $program_pid -e $event -c $period -- \
+		sh -c '"$0" "$1" && exec "$2" turns 2' "$shares" $n "$here/pmctl_more_turns" 2>/dev/null
+}
+record_beside -m 2048
 is "record -p ends with a command" 0 $?
-is "record -p does not sample the command" pmctl_loop "$(pmctl script -F comm 2>/dev/null | sort -u | tr -d ' ')"
-record --rotate -p $program_pid -e $event -c $period
+is "record -p does not sample the command" pmctl_turns "$(pmctl script -F comm 2>/dev/null | sort -u | tr -d ' ')"
+record_beside --rotate
 is "record --rotate -p ends with a command" 0 $?
-is "record --rotate -p does not sample the command" pmctl_loop "$(pmctl script -F comm 2>/dev/null | sort -u | tr -d ' ')"
+is "record --rotate -p does not sample the command" pmctl_turns "$(pmctl script -F comm 2>/dev/null | sort -u | tr -d ' ')"
 kill $program_pid
 wait
 
