@@ -22,20 +22,20 @@ static void *sleep_as(void *name)
 	return NULL;
 }
 
-static void wake_up(int number)
-{
-	(void)number;
-}
-
 int main(int argc, char **argv)
 {
 	char usual[] = "usual", odd[] = { 'a', '\xff', 'b', 0 };
-	int i, n = argc > 2 ? atoi(argv[1]) : 0;
+	int i, number, n = argc > 2 ? atoi(argv[1]) : 0;
 	pthread_attr_t small;
 	pthread_t thread;
+	sigset_t end;
 
 	if (n < 2)
 		return 2;
+	/* A signal that comes before the first thread waits for it is not lost. */
+	sigemptyset(&end);
+	sigaddset(&end, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &end, NULL);
 	pthread_attr_init(&small);
 	pthread_attr_setstacksize(&small, 65536);
 	pthread_barrier_init(&begun, NULL, n);
@@ -44,9 +44,8 @@ int main(int argc, char **argv)
 			return 1;
 	}
 	pthread_barrier_wait(&begun);
-	signal(SIGUSR1, wake_up);
 	close(creat(argv[2], 0600));
-	pause();
+	sigwait(&end, &number);
 	if (argc > 3)
 		pthread_exit(NULL);
 	return 0;
