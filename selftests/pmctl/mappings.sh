@@ -137,6 +137,8 @@ pmctl record -e $event -c 1000003 -m 1 -p $program_pid -o full.data 2>errors &
 record=$!
 wait_until "has_events $record"
 kill -STOP $record
+# It may still write what it has read.
+wait_until "! grep -L '^State:.[Tt]' /proc/$record/task/*/status | grep -q ."
 size=$(stat -c %s full.data)
 echo >go
 wait_until "[ -e first ]"
