@@ -214,11 +214,12 @@ says "pmctl says why such a perf record fails" "$errors" "sampled (instructions|
 # did not handle signals, calls would be interrupted in each attempt. With SA_RESTART, each signal begins a
 # call anew: on a host where pmctl takes a call only after more than 200 us, the call never ends, and is tried
 # with a slower timer.
+# shellcheck disable=SC2317 # comes_true calls it
 call_under_timer() {
 	restarted=$1
 	shift
 	for microseconds in 200 400 800 1600; do
-		try "$@" timeout -s KILL 60 "$here/pmctl_interrupted" $microseconds 500 ${restarted:+"$restarted"} >"$dir/calls"
+		try "$@" timeout -s KILL 60 "$here/pmctl_interrupted" "$microseconds" 500 ${restarted:+"$restarted"} >"$dir/calls"
 		{ cat "$dir/calls" && echo "$errors"; } | sed 's/^/# /'
 		[ ! -s "$dir/calls" ] || break
 	done
@@ -276,7 +277,7 @@ try pmctl wrap -v -- "$here/pmctl_as" -4711 "$here/pmctl_events" >"$dir/events"
 says "events of a program that gave up rights are left to the kernel" "$errors" \
 	'hardware|left to the kernel: the caller has other rights'
 check "a program that gave up rights has no event of the driver" [ "$(grep -c perfmon "$dir/events")" = 0 ]
-call_under_timer restart "$here/pmctl_as" -4711 pmctl wrap --
+comes_true "call_under_timer restart '$here/pmctl_as' -4711 pmctl wrap --"
 is "a user's calls end under a timer with SA_RESTART" \
 	"500 calls: 0 interrupted, 0 failed" "$(cat "$dir/calls")"
 cp "$(command -v pmctl)" "$dir/pmctl"
