@@ -36,20 +36,17 @@ machine_count() {
 # Tries up to ten times, each with one exec more: the number of a program's instructions varies a
 # little with its start (the place of its pages, a timer interrupt while the vDSO reads the
 # time), which neither tool can change. And -a counts the shell, too, if its CPU stands still
-# before it waits for pmctl. Each of these causes adds instructions, so the constant is the least difference
-# of five runs of the first program.
+# before it waits for pmctl. Each of these causes adds instructions, so the constant is the difference of the
+# least counts of ten runs of the first program.
 compare() {
 	name=$1
 	shift
 	if [ -z "$constant" ]; then
-		theirs=$(perf_count instructions:u "$here/pmctl_exec" "$@")
-		for _ in 1 2 3 4 5; do
-			all=$(machine_count "$here/pmctl_exec" "$@")
-			difference=$((all - theirs))
-			if [ -z "$constant" ] || [ $difference -lt "$constant" ]; then
-				constant=$difference
-			fi
+		for _ in 1 2 3 4 5 6 7 8 9 10; do
+			perf_count instructions:u "$here/pmctl_exec" "$@" >>theirs
+			machine_count "$here/pmctl_exec" "$@" >>all
 		done
+		constant=$(($(sort -n all | head -n 1) - $(sort -n theirs | head -n 1)))
 	fi
 	for _ in 1 2 3 4 5 6 7 8 9 10; do
 		set -- "$here/pmctl_exec" "$@"
