@@ -107,10 +107,6 @@ static void run_target(struct target_work *w, int cpu, bool threaded, int tid_pi
 		pause();
 }
 
-/* The limit of a wait, at least a minute. It is reached only if the task never sleeps. */
-#define TRIES	60000
-#define TRY_US	1000
-
 /*
  * Returns whether the CPU of a task that is about to sleep, or to exit, has switched to another
  * task. The kernel lets the reader of the file wait for the switch, in task_current_syscall().
@@ -137,12 +133,11 @@ static bool is_off_cpu(pid_t tid)
  */
 static int wait_until_off_cpu(pid_t tid)
 {
-	int err = wait_until_asleep(tid), i;
+	int err = wait_until_asleep(tid);
+	unsigned int waited_us = 0;
 
-	for (i = 0; !err && !is_off_cpu(tid); i++) {
-		usleep(TRY_US);
-		err = i < TRIES ? wait_until_asleep(tid) : -ETIMEDOUT;
-	}
+	while (!err && !is_off_cpu(tid))
+		err = wait_longer(&waited_us) ? wait_until_asleep(tid) : -ETIMEDOUT;
 	return err;
 }
 

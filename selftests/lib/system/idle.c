@@ -10,12 +10,29 @@
 
 #include "idle.h"
 
-/* The limit of a wait, at least a minute. It is reached only if a process never sleeps. */
-#define TRIES		60000
-#define TRY_US		1000
+/* The limit of a wait. It is reached only if a process never sleeps. */
+#define MOST_US		60000000U
+
+/* The longest pause between two looks. */
+#define PAUSE_US	100000U
 
 /* Bit of the field "flags" in /proc/PID/stat: a kernel thread */
 #define PF_KTHREAD	0x00200000
+
+bool wait_longer(unsigned int *waited_us)
+{
+	unsigned int pause = *waited_us;
+
+	if (*waited_us >= MOST_US)
+		return false;
+	if (pause < 1000)
+		pause = 1000;
+	if (pause > PAUSE_US)
+		pause = PAUSE_US;
+	usleep(pause);
+	*waited_us += pause;
+	return true;
+}
 
 /* Returns true if a user process exists, and is neither asleep nor dead. */
 static bool is_awake(int pid)
@@ -59,28 +76,26 @@ static bool all_others_sleep(void)
 
 int wait_until_idle(void)
 {
-	int i;
+	unsigned int waited_us = 0;
 
-	for (i = 0; i < TRIES; i++) {
+	do {
 		/*
 		 * A process that slept when it was looked at may have been woken by one that has
 		 * ended or slept before its own turn. It is awake in the second look, or done.
 		 */
 		if (all_others_sleep() && all_others_sleep())
 			return 0;
-		usleep(TRY_US);
-	}
+	} while (wait_longer(&waited_us));
 	return -ETIMEDOUT;
 }
 
 int wait_until_asleep(int tid)
 {
-	int i;
+	unsigned int waited_us = 0;
 
-	for (i = 0; i < TRIES; i++) {
+	do {
 		if (!is_awake(tid))
 			return 0;
-		usleep(TRY_US);
-	}
+	} while (wait_longer(&waited_us));
 	return -ETIMEDOUT;
 }

@@ -6,6 +6,8 @@
 #ifndef SELFTESTS_IDLE_H
 #define SELFTESTS_IDLE_H
 
+#include <stdbool.h>
+
 /**
  * wait_until_idle() - wait until every other process sleeps
  *
@@ -18,5 +20,13 @@ int wait_until_idle(void);
 
 /* Waits until one thread sleeps or is gone. Returns as wait_until_idle(). */
 int wait_until_asleep(int tid);
+
+/*
+ * Sleeps for as long as a wait has lasted so far, but for at least a millisecond and at most a tenth
+ * of a second. @waited_us: the time waited so far, which is increased. Thus a process that waits
+ * executes few instructions, also if what it waits for is on a CPU that stands still for seconds.
+ * Returns false if a minute is over.
+ */
+bool wait_longer(unsigned int *waited_us);
 
 #endif
