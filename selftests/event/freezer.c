@@ -170,6 +170,17 @@ static void freeze(struct __test_metadata *_metadata, struct target *t)
 	}
 }
 
+/* Waits until the event has counted. The target's CPU may stand still. */
+static void wait_for_count(struct __test_metadata *_metadata, int fd)
+{
+	int tries;
+
+	for (tries = 0; !event_count(fd); tries++) {
+		ASSERT_GT(60000, tries);
+		usleep(1000);
+	}
+}
+
 /*
  * Freezes the target several times in one loop, and expects that its event counts the loop exactly.
  * @least: the count of a loop with one round. Returns the number of freezes, which is 0 if the loop
@@ -269,6 +280,7 @@ TEST_F(event, events_of_a_frozen_task_are_opened_and_closed)
 			EXPECT_EQ(0, event_count(fd));
 		}
 		thaw_and_run(_metadata);
+		wait_for_count(_metadata, fd);
 	}
 	ASSERT_EQ(0, target_wait_job(t));
 	EXPECT_EQ(event_count(first) - before, event_count(fd));
@@ -288,6 +300,7 @@ TEST_F(event, frozen_task_is_killed)
 	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, t->tid, -1, 7));
 	ASSERT_EQ(0, event_enable(s->fd));
 	start_loop(_metadata, t);
+	wait_for_count(_metadata, s->fd);
 	freeze(_metadata, t);
 	count = event_count(s->fd);
 	EXPECT_LT(0, count);
