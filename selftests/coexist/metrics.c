@@ -64,7 +64,7 @@ static int wait_until_disabled(const cpu_set_t *cpus)
 	do {
 		usleep(1000);
 		count = count_enabled(cpus);
-	} while (count > 0 && ++tries < 5000);
+	} while (count > 0 && ++tries < 60000);
 	return count;
 }
 

@@ -571,7 +571,7 @@ TEST_F(sharing, samples_of_a_cpu_have_counts_beside_a_large_group)
 	close(ready[0]);
 	ASSERT_EQ(0, sampler_open(s, &event_maker_perfmon, &attr, -1, self->cpu, 6));
 	ASSERT_EQ(0, event_enable(s->fd));
-	for (i = 0; i < 1000 && sums.samples < 10; i++) {
+	for (i = 0; i < 6000 && sums.samples < 10; i++) {
 		usleep(10000);
 		sampler_read(s, &sums, NULL, NULL);
 	}
