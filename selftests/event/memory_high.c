@@ -48,7 +48,7 @@
  */
 #define FACTOR		3
 #define FLOOR		0.5
-#define ATTEMPTS	4
+#define ATTEMPTS	10
 
 /* A period that does not end while an event is open. */
 #define SAMPLED	1000000007UL

@@ -46,7 +46,7 @@
 #define FACTOR		3
 #define FLOOR		1.0
 #define SYSTEM_FLOOR	2.0
-#define ATTEMPTS	4
+#define ATTEMPTS	10
 
 #define N	1000000UL
 

@@ -33,7 +33,7 @@
  */
 #define FACTOR		3
 #define FLOOR		2.0
-#define ATTEMPTS	4
+#define ATTEMPTS	10
 
 /* The events: of this task, inherited; and of each CPU, sampled. */
 #define EVENTS	4

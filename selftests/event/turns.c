@@ -221,7 +221,7 @@ static int limit_perf(struct __test_metadata *_metadata, int cpu, int counters, 
 }
 
 /* A CPU that stands still for a second, on a busy host, has a very long turn: then try again. */
-#define ATTEMPTS	5
+#define ATTEMPTS	10
 
 static void expect_shares_of_perf(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *self,
 				  const int *sizes, pid_t tid, int cpu)
