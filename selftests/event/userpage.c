@@ -669,7 +669,7 @@ static bool wait_until_hooks_have_gone(void)
 {
 	int i;
 
-	for (i = 0; i < 20; i++) {
+	for (i = 0; i < 30; i++) {
 		usleep(HOOKS_LINGER_US);
 		if (!rdpmc_in_child_of_perfs())
 			return true;
