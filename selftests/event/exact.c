@@ -4,6 +4,7 @@
  * each ioctl on the count.
  */
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -150,9 +151,13 @@ TEST_F(event, two_events_count_the_same)
 	close(other);
 }
 
-/* User mode has the loop of the task, and the kernel has interrupts and system calls. */
+/*
+ * User mode has the loop of the task, and the kernel has interrupts and system calls: how many depends
+ * on the host. The event of both modes counts for longer than the others.
+ */
 TEST_F(event, modes_are_counted_apart)
 {
+	const __s64 insns = 20 * LOOP_INSNS * N;
 	struct perf_event_attr attr = event_instructions();
 	__s64 user, kernel, both;
 	int fd[2];
@@ -165,14 +170,20 @@ TEST_F(event, modes_are_counted_apart)
 	fd[1] = variant->maker->open(&attr, 0, -1, -1, 0);
 	ASSERT_LE(0, fd[1]);
 
+	ASSERT_EQ(0, event_enable(fd[1]));
+	ASSERT_EQ(0, event_enable(fd[0]));
 	user = event_loop_count(self->fd, 20 * N);
-	kernel = event_loop_count(fd[0], 20 * N);
-	both = event_loop_count(fd[1], 20 * N);
-	EXPECT_LE((__s64)(20 * LOOP_INSNS * N), user);
-	EXPECT_GE((__s64)(20 * LOOP_INSNS * N) + CALL_OVERHEAD, user);
+	ASSERT_EQ(0, event_disable(fd[0]));
+	ASSERT_EQ(0, event_disable(fd[1]));
+	kernel = event_count(fd[0]);
+	both = event_count(fd[1]);
+	EXPECT_LE(insns, user);
+	EXPECT_GE(insns + CALL_OVERHEAD, user);
 	EXPECT_LT(0, kernel);
-	EXPECT_GT((__s64)(20 * LOOP_INSNS * N), kernel);
-	EXPECT_LT((__s64)(20 * LOOP_INSNS * N), both);
+	EXPECT_GT(insns / 2, llabs(both - user - kernel)) {
+		TH_LOG("user %lld, kernel %lld, both %lld", user, kernel, both);
+	}
+	EXPECT_LT(user + kernel / 2, both);
 	close(fd[0]);
 	close(fd[1]);
 }
