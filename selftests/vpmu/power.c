@@ -86,7 +86,8 @@ TEST_F(power, clocks_continue_from_the_written_value)
 		ASSERT_EQ(0, msr_write(0, msrs[i], start));
 		ASSERT_EQ(0, msr_read(0, msrs[i], &value));
 		EXPECT_LT(start, value);
-		EXPECT_GT(start + 1000000, value);
+		/* Other programs may run in between: the limit is far from any value without the write. */
+		EXPECT_GT(start + (1ULL << 40), value);
 		ASSERT_EQ(0, msr_write(0, msrs[i], 0));
 	}
 }
