@@ -132,17 +132,24 @@ TEST_F(lbr, lbr_has_the_branches_in_order)
 	}
 }
 
+/* Each filter is tried again if the branches of another program have taken the place of the loop's. */
 TEST_F(lbr, lbr_select_leaves_out_branch_types)
 {
 	const struct branch_addresses *s = &self->addresses;
+	int tries = 0;
 
-	ASSERT_TRUE(record_branches(self, LBR_CPL_EQ_0 | LBR_JCC));
-	EXPECT_EQ(0, count_matching(self, s->jump, s->call));
+	do {
+		ASSERT_TRUE(record_branches(self, LBR_CPL_EQ_0 | LBR_JCC));
+		ASSERT_EQ(0, count_matching(self, s->jump, s->call));
+	} while (!count_matching(self, s->call, s->target) && ++tries < 100);
 	EXPECT_LT(0, count_matching(self, s->call, s->target));
 
-	ASSERT_TRUE(record_branches(self, LBR_CPL_EQ_0 | LBR_NEAR_RET | LBR_NEAR_REL_CALL));
-	EXPECT_EQ(0, count_matching(self, s->ret, s->next));
-	EXPECT_EQ(0, count_matching(self, s->call, s->target));
+	tries = 0;
+	do {
+		ASSERT_TRUE(record_branches(self, LBR_CPL_EQ_0 | LBR_NEAR_RET | LBR_NEAR_REL_CALL));
+		ASSERT_EQ(0, count_matching(self, s->ret, s->next));
+		ASSERT_EQ(0, count_matching(self, s->call, s->target));
+	} while (!count_matching(self, s->jump, s->call) && ++tries < 100);
 	EXPECT_LT(0, count_matching(self, s->jump, s->call));
 }
 
