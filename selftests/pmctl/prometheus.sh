@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Prometheus scrapes pmctl serve every five seconds for MINUTES: each of its series is between the
+# Prometheus scrapes pmctl serve every ten seconds for MINUTES: each of its series is between the
 # server's values before and after, no series is missing or was reset, and the log shows what a
 # scrape costs. Prometheus is in /share (scripts/test-prometheus).
 
@@ -50,7 +50,7 @@ is "OpenMetrics ends with EOF" "# EOF" "$(tail -n 1 open)"
 # A scrape may take as long as the interval: on a busy host the machine may stand still for seconds.
 cat >prometheus.yml <<END
 global:
-  scrape_interval: 5s
+  scrape_interval: 10s
 scrape_configs:
   - job_name: perfmon
     static_configs:
@@ -73,11 +73,12 @@ used=$(awk -v before="$(value before process_cpu_seconds_total)" -v after="$(val
 memory=$(value after process_resident_memory_bytes | cut -d. -f1)
 echo "# $scrapes scrapes in $seconds s: each takes the server $((all / scrapes)) instructions, $((user / scrapes)) of them in user mode"
 echo "# $used s of CPU time on an emulated CPU; $((memory / 1024)) KiB of memory; a page has $(wc -c <after) bytes"
-check "there is a scrape nearly every five seconds" [ "$scrapes" -ge $((seconds * 3 / 20)) ]
+check "there is a scrape nearly every ten seconds" [ "$scrapes" -ge $((seconds * 3 / 40)) ]
 check "a scrape takes less than 500,000 instructions" [ $((all / scrapes)) -lt 500000 ]
 check "memory does not grow" [ "$memory" -le $(($(value before process_resident_memory_bytes | cut -d. -f1) + 1048576)) ]
 
-# Between two scrapes by this test Prometheus makes one, and has its time.
+# Between two scrapes by this test Prometheus makes one, and has its time. A CPU that runs no program meanwhile
+# counts nothing in user mode.
 metrics before
 now=$(date +%s)
 wait_until "[ \"\$(single_value 'timestamp(node_perf_instructions_total{cpu=\"0\"})' | cut -d. -f1)\" -gt $now ]"
@@ -92,7 +93,7 @@ while read -r labels number; do
 	event=$(echo "$labels" | sed -n 's/.*"event":"\([^"]*\)".*/event="\1",/p')
 	series="$name{${event}cpu=\"$cpu\"}"
 	if ! awk -v low="$(value before "$series")" -v number="$number" -v high="$(value after "$series")" \
-		'BEGIN { exit !(low != "" && low + 0 < number + 0 && number + 0 < high + 0) }'; then
+		'BEGIN { exit !(low != "" && low + 0 <= number + 0 && number + 0 <= high + 0) }'; then
 		echo "# $series: Prometheus has $number"
 		wrong=$((wrong + 1))
 	fi
