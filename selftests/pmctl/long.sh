@@ -10,11 +10,11 @@ here=$(dirname "$0")
 
 [ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
 
-seconds=${LENGTH:-20}
+seconds=${LENGTH:-40}
 frequency=4000
-# A ring has room for the samples of almost five seconds, for which a busy host may hold pmctl up. All
+# A ring has room for the samples of nine seconds, for which a busy host may hold pmctl up. All
 # samples are four times as many.
-pages=${PAGES:-256}
+pages=${PAGES:-512}
 dir=$(mktemp -d)
 loads=
 trap 'kill $loads 2>/dev/null; rm -rf "$dir"' EXIT
