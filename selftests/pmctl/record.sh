@@ -447,8 +447,10 @@ if [ $missed != 0 ]; then
 	# Waits until the program runs, for which record has opened its events: opening them would fail
 	# otherwise. The program runs until the counters were disabled twenty times: they are enabled again at
 	# each switch, so the program does not miss events each time.
-	rm -f recorded perf.data disabled
-	while [ ! -e recorded ]; do
+	# The file disabling ends with the test's directory, so that no later test has its counters disabled.
+	rm -f perf.data disabled
+	: >disabling
+	while [ -e disabling ]; do
 		if pidof pmctl_loop >/dev/null; then
 			disable_counters
 			echo >>disabled
@@ -458,12 +460,13 @@ if [ $missed != 0 ]; then
 	done &
 	pmctl record -m 2048 -e $event -c $period -- "$here/pmctl_loop" 100000000000 >missed.log 2>&1 &
 	record=$!
-	wait_until "has_lines 20 disabled"
+	# Twenty rounds of several programs each take minutes on a busy host.
+	LIMIT=600 wait_until "has_lines 20 disabled || has_ended $record"
 	kill "$(pidof pmctl_loop)"
 	wait $record
 	is "record exits with 125 when events are missed" 125 $?
 	output=$(cat missed.log)
-	touch recorded
+	rm disabling
 	wait
 	says "record says that events were lost" "$output" \
 		'LOST: CPU [0-9]+ .*lost.*: an unknown number of events'
