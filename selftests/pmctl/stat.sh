@@ -28,12 +28,6 @@ count_on() {
 	awk -F, -v event="${3:-instructions:u}" '$3 == event { print $1 }' "$counts"
 }
 
-# has_other_loop PID: succeeds if a loop with another PID runs; $running is its PID
-# shellcheck disable=SC2317 # wait_until calls it
-has_other_loop() {
-	running=$(pidof pmctl_loop) && [ "$running" != "$1" ]
-}
-
 # values: prints the counts of a file by -x
 values() {
 	awk -F, '$1 ~ /^[0-9]+$/ { printf "%s ", $1 }' "$counts"
@@ -240,15 +234,21 @@ rm -f "$counts.other"
 
 # A run that was stopped is not part of the mean.
 alone=$(pmctl_count instructions:u "$loop" 3000000)
-pmctl stat -r 100000 -e instructions:u -x, -o "$counts" -- "$loop" 3000000 2>"$counts.errors" &
-stat=$!
-# The first run is over when there is another loop.
-running=
-wait_until 'has_other_loop ""'
-wait_until "has_other_loop $running"
-kill -TERM $stat
-wait $stat
-is "stat -r exits with 143 if it is ended" 143 $?
+seconds=1
+# stop_in_later_run: ends stat -r after some seconds; succeeds if the first run was over then
+# shellcheck disable=SC2317 # comes_true calls it
+stop_in_later_run() {
+	pmctl stat -r 100000 -e instructions:u -x, -o "$counts" -- "$loop" 3000000 2>"$counts.errors" &
+	stat=$!
+	sleep $seconds
+	kill -TERM $stat
+	wait $stat
+	code=$?
+	seconds=$((2 * seconds))
+	grep -qE 'stopped in run ([2-9]|[0-9]{2,}) ' "$counts.errors"
+}
+comes_true stop_in_later_run
+is "stat -r exits with 143 if it is ended" 143 "$code"
 says "stat -r names the run that was stopped" "$(cat "$counts.errors")" \
 	'^pmctl: stopped in run [0-9]+ of 100000: the (mean is of the [0-9]+ runs|numbers are those of the run) before$'
 is "the mean is of the complete runs" "$alone " "$(values)"
