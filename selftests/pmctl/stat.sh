@@ -240,7 +240,7 @@ seconds=1
 stop_in_later_run() {
 	pmctl stat -r 100000 -e instructions:u -x, -o "$counts" -- "$loop" 3000000 2>"$counts.errors" &
 	stat=$!
-	sleep $seconds
+	sleep "$seconds"
 	kill -TERM $stat
 	wait $stat
 	code=$?

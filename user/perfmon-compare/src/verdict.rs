@@ -207,7 +207,10 @@ mod tests {
         ] {
             let verdict = verdict_on(old_document.clone(), conditions);
             assert_eq!(verdict.outcome(), expected, "{conditions:?}");
-            assert_eq!(verdict.holds.len(), usize::from(conditions.contains(&holds)));
+            assert_eq!(
+                verdict.holds.len(),
+                usize::from(conditions.contains(&holds))
+            );
         }
     }
 }
