@@ -102,17 +102,17 @@ monitor_command() {
 }
 
 # start_qemu SECONDS ARGUMENT... : starts QEMU as `pid`. It ends after SECONDS and with this script at
-# the latest.
+# the latest; the process `alarm`, if there is one, ends with this script, too.
 start_qemu() {
 	timeout --foreground --kill-after=5 "$1" "${qemu[@]}" "${@:2}" </dev/null {commands}>&- &
 	pid=$!
-	trap 'kill "$pid" 2>/dev/null || true; rm -rf "$run"' EXIT
+	trap 'kill "$pid" ${alarm:+"$alarm"} 2>/dev/null || true; rm -rf "$run"' EXIT
 }
 
 # run_once : runs the machine. If it takes longer than $timeout, what its CPUs do and which
 # interrupts they wait for is added to the kernel's log.
 run_once() {
-	local commands answers alarm status=0 apic
+	local commands answers status=0 apic
 	monitor_command
 	# Some seconds more, for the answers of the monitor.
 	start_qemu $((timeout + 30))
@@ -120,18 +120,21 @@ run_once() {
 	alarm=$!
 	wait -n "$pid" "$alarm" || status=$?
 	if ! kill -0 "$alarm" 2>/dev/null; then
+		alarm=""
 		echo 'info registers -a' >&"$commands"
 		for ((apic = 0; apic < ${smp%%,*}; apic++)); do
 			echo "info lapic $apic" >&"$commands"
 		done
 		wait_for_answer 'VM status' 'info status'
-		# Without the prompts and the echoes of the questions.
-		grep -av '^(qemu)' "$answers" >>"$log"
 		kill "$pid" 2>/dev/null
 		wait "$pid" || true
+		# Without the prompts and the echoes of the questions.
+		grep -av '^(qemu)' "$answers" >"$run/answers" || true
+		cat "$run/answers" >>"$log"
 		return 124
 	fi
 	kill "$alarm"
+	alarm=""
 	return "$status"
 }
 
