@@ -20,8 +20,9 @@ use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 ///
 /// Tasks, and the overflow handler that interrupts them, change a value on the value's own CPU.
 ///
-/// ATOMICS: [`Self::expect`] and [`Self::cancel`] in a task pair with [`Self::end_expectation`] and [`Self::consume`] in
-/// an NMI on the same CPU. A CPU sees its own accesses in order; the fence in `expect` makes the compiler keep the order.
+/// ATOMICS: [`Self::expect`], [`Self::has_ended`] and [`Self::cancel`] in a task pair with [`Self::end_expectation`] and
+/// [`Self::consume`] in an NMI on the same CPU. A CPU sees its own accesses in order; the fence in `expect` makes the
+/// compiler keep the order.
 pub(crate) struct PendingPmi {
     /// The last tick (jiffies) in which one late PMI is expected; 0 if no PMI is expected.
     until_jiffy: Word,
@@ -73,10 +74,10 @@ impl PendingPmi {
         self.window_end_jiffy.set(until_jiffy.max(1));
     }
 
-    /// Ends the expectation, since this NMI serves an overflow, and so stands for all PMIs raised before it. To be
-    /// called by the overflow handler.
+    /// Ends the expectation, since this NMI serves an overflow. To be called by the overflow handler.
     ///
-    /// If a late PMI was expected, the NMI may be that one, and the PMI of the overflow may come after it.
+    /// The NMI may be the overflow's own PMI, which stands for all PMIs raised before it. Or it is the late PMI, and the
+    /// overflow's PMI comes after it. So if a late PMI was expected, one is expected for the same time.
     #[inline(always)]
     pub(crate) fn end_expectation(&self) {
         let until_jiffy = self.until_jiffy.get();
