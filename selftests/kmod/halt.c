@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/halt: a write of a number halts the CPU as often, as the idle loop does, each time with an
- * interrupt pending; meanwhile perf samples the kernel's instructions.
+ * /dev/halt: a write of a number N halts the CPU N times, by STI and HLT as the idle loop does,
+ * each time with an interrupt pending. Meanwhile perf samples the kernel's instructions.
  *
  * STI lets no interrupt come before the HLT that follows it, so that the interrupt ends the halt.
- * An NMI between the two would end that: after it the interrupt comes before the HLT, which then
- * has nothing to end it. `between` counts such NMIs.
+ * After an NMI between the two, the interrupt would come before the HLT, and nothing would end the
+ * halt. `between` counts such NMIs.
  */
 #include <linux/irq_work.h>
 #include <linux/irqflags.h>
