@@ -117,13 +117,14 @@ fn missing_tasks(missing: &[u32], present: &[u32], (option, noun, _): TaskKind) 
         let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
         numbers.join(",")
     };
+    let them = if missing.len() == 1 { "it" } else { "them" };
     let missing: Vec<String> = missing
         .iter()
         .map(|number| format!("no {noun} {number}"))
         .collect();
     let advice = match present {
         [] => "; `ps -eL` lists them.".to_owned(),
-        present => format!(". Leave it out: `{option} {}`.", list(present)),
+        present => format!(". Leave {them} out: `{option} {}`.", list(present)),
     };
     Usage(format!(
         "{option}: there is {}{advice}",
@@ -213,6 +214,13 @@ mod tests {
                 &[pid, 0],
                 &[],
                 format!("-p: there is no process 0. Leave it out: `-p {pid}`."),
+            ),
+            (
+                &[0, pid, u32::MAX],
+                &[],
+                format!(
+                    "-p: there is no process 0, and no process 4294967295. Leave them out: `-p {pid}`."
+                ),
             ),
         ] {
             let error = threads(pids, tids).expect_err("0 is no task");
