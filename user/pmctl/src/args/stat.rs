@@ -241,6 +241,19 @@ impl Stat {
         }
     }
 
+    /// Returns an option that splits counts by place, or by run if each count takes several runs; `None` without one.
+    pub(crate) fn splitting_option(&self, runs_per_count: usize) -> Option<&'static str> {
+        let options = [
+            (self.no_aggr, "-A"),
+            (self.per_core, "--per-core"),
+            (self.per_socket, "--per-socket"),
+            (self.per_thread, "--per-thread"),
+            (runs_per_count > 1, self.metrics_option()),
+        ];
+        let given = options.iter().find(|(is_given, _)| *is_given)?;
+        Some(given.1)
+    }
+
     /// Returns the delay of -D, if it is not 0.
     pub(crate) fn delay(&self) -> Option<Duration> {
         self.delay.filter(|delay| !delay.is_zero())

@@ -19,15 +19,8 @@ pub(in crate::commands::stat) fn refuse_impossible_options(
     has_duration: bool,
     runs_per_count: usize,
 ) -> Result<(), Usage> {
-    let refused_options = [
-        (args.no_aggr, "-A"),
-        (args.per_core, "--per-core"),
-        (args.per_socket, "--per-socket"),
-        (args.per_thread, "--per-thread"),
-        (runs_per_count > 1, args.metrics_option()),
-    ];
-    match refused_options.iter().find(|(given, _)| *given) {
-        Some((_, option)) if has_duration => Err(Usage(format!(
+    match args.splitting_option(runs_per_count) {
+        Some(option) if has_duration => Err(Usage(format!(
             "{option}: {DURATION} is one number for each run. Leave out the option or the event."
         ))),
         _ => Ok(()),

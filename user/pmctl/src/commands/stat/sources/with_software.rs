@@ -28,15 +28,8 @@ pub(in crate::commands::stat) fn refuse_impossible_options(
     let Some(event) = events.first() else {
         return Ok(());
     };
-    let refused_options = [
-        (args.no_aggr, "-A"),
-        (args.per_core, "--per-core"),
-        (args.per_socket, "--per-socket"),
-        (args.per_thread, "--per-thread"),
-        (runs_per_count > 1, args.metrics_option()),
-    ];
-    match refused_options.iter().find(|(given, _)| *given) {
-        Some((_, option)) => Err(Usage(format!(
+    match args.splitting_option(runs_per_count) {
+        Some(option) => Err(Usage(format!(
             "{option}: the kernel counts {} as a single number. Leave out the option or the event, or count them in \
              two runs.",
             event.name

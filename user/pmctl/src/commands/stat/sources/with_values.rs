@@ -26,17 +26,15 @@ pub(in crate::commands::stat) fn refuse_impossible_options(
     let Some(value) = values.first() else {
         return Ok(());
     };
-    let refused_options = [
-        (args.interval.is_some(), "-I"),
-        (args.cpu.is_some(), "-C"),
-        (args.no_aggr, "-A"),
-        (args.per_core, "--per-core"),
-        (args.per_socket, "--per-socket"),
-        (args.per_thread, "--per-thread"),
-        (runs_per_count > 1, args.metrics_option()),
-    ];
-    match refused_options.iter().find(|(given, _)| *given) {
-        Some((_, option)) => Err(Usage(format!(
+    let refused_option = if args.interval.is_some() {
+        Some("-I")
+    } else if args.cpu.is_some() {
+        Some("-C")
+    } else {
+        args.splitting_option(runs_per_count)
+    };
+    match refused_option {
+        Some(option) => Err(Usage(format!(
             "{option}: {0} is read once, at the end, and is of the whole machine. Leave out {option}, or record it: \
              `pmctl record -a --timebase cycles --count {0}`.",
             value.name
