@@ -116,6 +116,13 @@ pub(in crate::commands::stat) fn measure_run(
         .actual_start
         .map_or(Duration::ZERO, |started| end - started);
     let (mut counts, mut uncounted) = counts_and_reasons(source, &source.read(counted_for)?)?;
+    // A number that has fallen in an interval has no count in the whole run either.
+    let columns = counts.iter_mut().zip(&mut uncounted);
+    for ((count, reason), level) in columns.zip(timers.levels()) {
+        if level.is_some() {
+            (*count, *reason) = (None, *level);
+        }
+    }
     if let Some(delay) = plan.delay.filter(|_| timers.actual_start.is_none()) {
         counts.fill(None);
         uncounted.fill(Some(Uncounted::NotStarted));
@@ -322,6 +329,12 @@ impl Timers<'_> {
         self.ticker.as_mut()?.failure.take()
     }
 
+    /// Returns the reasons of the columns whose numbers have fallen in an interval; empty without intervals.
+    fn levels(&self) -> &[Option<Uncounted>] {
+        let ticker = self.ticker.as_ref();
+        ticker.map_or(&[], |ticker| &ticker.levels[..])
+    }
+
     /// Starts the counters. The timeout begins when all counters have started, so that each counter runs for the whole
     /// timeout.
     fn start_counters(&mut self, source: &mut dyn CountSource) -> Result<()> {
@@ -374,6 +387,8 @@ struct Ticker<'a> {
     next_end: Instant,
     /// The counts at the end of the previous interval; empty before the first.
     previous_counts: Summands,
+    /// `Uncounted::Level` for each column whose number has fallen in an interval; empty before the first.
+    levels: Reasons,
     /// The end of the previous interval, since `begin`.
     previous_end: Duration,
     /// Number of intervals still to be shown; `None` without a limit.
@@ -398,6 +413,7 @@ impl<'a> Ticker<'a> {
             begin,
             next_end: begin + length,
             previous_counts: Vec::new(),
+            levels: Vec::new(),
             previous_end: Duration::ZERO,
             remaining: intervals,
             is_end_reported: false,
@@ -432,10 +448,14 @@ impl<'a> Ticker<'a> {
     fn report_interval(&mut self, source: &dyn CountSource) -> Result<()> {
         let interval_end = self.begin.elapsed();
         let counts_now = source.read(interval_end)?;
-        let (since_previous, reasons) = source::counts_since(&counts_now, &self.previous_counts);
+        let (since_previous, levels) = source::counts_since(&counts_now, &self.previous_counts);
         let (counts, mut uncounted) = counts_and_reasons(source, &since_previous)?;
-        for (uncounted, reason) in uncounted.iter_mut().zip(reasons) {
-            *uncounted = uncounted.or(reason);
+        self.levels.resize(levels.len(), None);
+        for ((uncounted, known_level), level) in
+            uncounted.iter_mut().zip(&mut self.levels).zip(levels)
+        {
+            *uncounted = uncounted.or(level);
+            *known_level = known_level.or(level);
         }
         let run = Run {
             elapsed: interval_end - self.previous_end,
