@@ -26,6 +26,7 @@ use crate::recording::perfdata::{self, Body, BuildId, Recording, RecordingBytes}
 use crate::recording::places::Places;
 use crate::recording::symbols::DebugFiles;
 use crate::recording::unwind::{self, CutChains, RecordedFiles, Unwinder};
+use crate::system::text::quoted;
 use crate::system::users::UserName;
 
 /// Opens a recording.
@@ -102,9 +103,11 @@ fn forbidden_message(path: &Path) -> String {
     let advice = match path.metadata() {
         Ok(facts) => format!(
             "It belongs to {}, with mode {:04o}: recordings are private. Read it as that user, or let root give it to {user}: \
-             `chown {user} {name}`.",
+             `chown {} {}`.",
             UserName(Uid::from_raw(facts.uid())),
-            facts.permissions().mode() & 0o777
+            facts.permissions().mode() & 0o777,
+            user.as_argument(),
+            quoted(&name.to_string())
         ),
         // A folder of the path can't be searched.
         Err(_) => format!(
