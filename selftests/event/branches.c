@@ -464,6 +464,7 @@ static void check_newest_branch(const struct sample *sample, void *data)
 TEST_F(event, branches_are_recorded_after_an_overflow_in_the_handler)
 {
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_ANY);
+	/* On the debug kernel, a sample takes more instructions than this period. */
 	struct perf_event_attr kernel_attr = event_every(env_number("PERIOD", 997));
 	struct branch_addresses addresses;
 	struct sample_sums sums = SAMPLE_SUMS_INIT;

@@ -12,8 +12,9 @@ here=$(dirname "$0")
 [ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
 
 rounds=${ROUNDS:-6}
-# A round of pmctl takes at most a tenth of a second, and more on a busy host, where the time of two rounds is
-# added. Two rounds may be missing. Where pmctl's CPU stands still, more is missing, but not in each recording.
+# Two rounds of pmctl may be missing. A round takes at most a tenth of a second, and more on a busy host: so the
+# time of two rounds before the kill is added to this limit. Where pmctl's CPU stands still, more is missing, but
+# not in each recording.
 limit_ms=${LIMIT_MS:-1500}
 dir=$(mktemp -d)
 load_pids=
@@ -31,7 +32,7 @@ now() {
 	dmesg | awk '/pmctl_killed: now/ { sub(/^.*\[ */, ""); sub(/\].*/, ""); t = $0 } END { sub(/\./, "", t); print t }'
 }
 
-# uptime_ms: prints the milliseconds since the machine started, up to 10 too few
+# uptime_ms: prints the milliseconds since the machine started, rounded down to 10
 uptime_ms() {
 	awk '{ printf "%d", $1 * 1000 }' /proc/uptime
 }
