@@ -49,8 +49,8 @@ last_sample_time() {
 	awk 'NF == 1 && /^ *[0-9]+\.[0-9]+:/ { t = $1 } END { sub(/:.*/, "", t); sub(/\./, "", t); print t + 0 }' "$1"
 }
 
-plan 5
-unread=0 perfs=0 differ=0 late=0 latest=0 empty=0 parts=0
+plan 6
+unread=0 perfs=0 differ=0 late=0 latest=0 empty=0 parts=0 fastest=
 for round in $(seq "$rounds"); do
 	rm -f killed.data
 	pause=$(awk -v seed="$((${SEED:-1} * 1000 + round))" 'BEGIN { srand(seed); printf "%.3f", 3 * rand() * rand() }')
@@ -65,7 +65,11 @@ for round in $(seq "$rounds"); do
 			size=$(stat -c %s killed.data)
 			wait_until "[ \$(stat -c %s killed.data) -gt $size ]"
 		done
-		limit=$((limit_ms + $(uptime_ms) - begin))
+		took=$(($(uptime_ms) - begin))
+		if [ -z "$fastest" ] || [ $took -lt "$fastest" ]; then
+			fastest=$took
+		fi
+		limit=$((limit_ms + took))
 	fi
 	sleep "$pause"
 	killed=$(now)
@@ -102,5 +106,7 @@ is "pmctl reads each recording" 0 $unread
 is "perf reads each recording" 0 $perfs
 is "pmctl and perf find the same samples" 0 $differ
 check "most recordings end shortly before the kill" [ $late -le $((rounds / 3)) ]
+# The host does not make the rounds of each recording long, but a fault of pmctl does.
+check "two rounds are short in one recording" [ "$fastest" -le "$limit_ms" ]
 check "most recordings have samples" [ $empty -le $((rounds / 2)) ]
 finish
