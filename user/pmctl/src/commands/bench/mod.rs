@@ -124,8 +124,8 @@ fn show_and_save(
     if let Some(mut file) = save {
         if code != 0 && is_own_baseline(args) {
             complain(
-                "--save: nothing is written, since the file is the baseline and a condition of --fail-if holds. Leave \
-                 out --fail-if to make these numbers the baseline",
+                "--save: nothing is written, since the file is the baseline and a condition of --fail-if holds, or can't be \
+                 checked. Leave out --fail-if to make these numbers the baseline",
             );
         } else {
             document::write(measured, &mut file)?;
