@@ -106,7 +106,7 @@ monitor_command() {
 start_qemu() {
 	timeout --foreground --kill-after=5 "$1" "${qemu[@]}" "${@:2}" </dev/null {commands}>&- &
 	pid=$!
-	trap 'kill "$pid" ${alarm:+"$alarm"} 2>/dev/null || true; rm -rf "$run"' EXIT
+	trap 'kill ${pid:+"$pid"} ${alarm:+"$alarm"} 2>/dev/null || true; rm -rf "$run"' EXIT
 }
 
 # run_once : runs the machine. If it takes longer than $timeout, what its CPUs do and which
@@ -128,13 +128,15 @@ run_once() {
 		wait_for_answer 'VM status' 'info status'
 		kill "$pid" 2>/dev/null
 		wait "$pid" || true
+		pid=""
 		# Without the prompts and the echoes of the questions.
 		grep -av '^(qemu)' "$answers" >"$run/answers" || true
 		cat "$run/answers" >>"$log"
 		return 124
 	fi
 	kill "$alarm"
-	alarm=""
+	# The numbers may become those of other processes.
+	alarm="" pid=""
 	return "$status"
 }
 
@@ -158,6 +160,7 @@ run_restored() {
 		wait_for_answer 'status: (completed|failed)' 'info migrate'
 		echo quit >&"$commands"
 		wait "$pid" || status=$?
+		pid=""
 		if ! grep -q 'status: completed' "$answers"; then
 			grep -a 'status: failed' "$answers" >&2
 			echo "The machine was saved and restored $times times." >&2
