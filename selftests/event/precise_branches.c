@@ -602,7 +602,8 @@ static void check_empty(const struct sample *s, void *data)
 TEST_F(event, branches_are_kept_when_freezing_begins_and_ends)
 {
 	const int rounds = 10000;
-	struct perf_event_attr freezing = event_every(1ULL << 40), kernel = event_every(2003);
+	struct perf_event_attr freezing = event_every(1ULL << 40);
+	struct perf_event_attr kernel = event_every(env_number("PERIOD", 2003));
 	struct sampler *s = &self->samplers[0];
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct empty e = { .samples = 0 };
