@@ -241,8 +241,8 @@ stop_in_later_run() {
 	pmctl stat -r 100000 -e instructions:u -x, -o "$counts" -- "$loop" 3000000 2>"$counts.errors" &
 	stat=$!
 	sleep "$seconds"
-	kill -TERM $stat
-	wait $stat
+	kill -TERM "$stat"
+	wait "$stat"
 	code=$?
 	seconds=$((2 * seconds))
 	grep -qE 'stopped in run ([2-9]|[0-9]{2,}) ' "$counts.errors"
