@@ -12,6 +12,7 @@
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
+#include "idle.h"
 #include "loop.h"
 #include "msr.h"
 #include "perf.h"
@@ -59,12 +60,12 @@ static int write_each(const cpu_set_t *cpus, __u64 bit)
 /* Waits until the module's timer has disabled the metrics. Returns count_enabled(). */
 static int wait_until_disabled(const cpu_set_t *cpus)
 {
-	int count, tries = 0;
+	unsigned int waited_us = 0;
+	int count;
 
 	do {
-		usleep(1000);
 		count = count_enabled(cpus);
-	} while (count > 0 && ++tries < 60000);
+	} while (count > 0 && wait_longer(&waited_us));
 	return count;
 }
 

@@ -276,6 +276,7 @@ TEST_F_TIMEOUT(suspend, all_interfaces_count_on_after_sleep, 36000)
 {
 	struct churn churn[THREADS];
 	__u64 i, rounds = env_number("ROUNDS", 3);
+	unsigned int waited_us = 0;
 	__s64 count;
 	int k;
 
@@ -290,9 +291,9 @@ TEST_F_TIMEOUT(suspend, all_interfaces_count_on_after_sleep, 36000)
 	}
 	for (i = 0; i < rounds; i++)
 		sleep_with_trace(_metadata, self, &variant->how);
-	/* On a busy host the threads may not have had a turn yet: waits up to a minute. */
-	for (k = 0; k < 6000 && !__atomic_load_n(&self->opened, __ATOMIC_RELAXED); k++)
-		usleep(10000);
+	/* On a busy host the threads may not have had a turn yet. */
+	while (!__atomic_load_n(&self->opened, __ATOMIC_RELAXED) && wait_longer(&waited_us))
+		;
 	__atomic_store_n(&self->stop, true, __ATOMIC_RELAXED);
 	for (k = 0; k < THREADS; k++)
 		ASSERT_EQ(0, pthread_join(churn[k].thread, NULL));
