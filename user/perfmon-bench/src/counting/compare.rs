@@ -106,7 +106,7 @@ impl Suite {
         if code == ExitCode::SUCCESS {
             return Err(message);
         }
-        // The code of a condition that holds for another benchmark stays.
+        // The code of the conditions stays, of one that holds or that can't be checked.
         print_error(&self.target.name, &message);
         Ok(code)
     }
