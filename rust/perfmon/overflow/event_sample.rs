@@ -163,7 +163,7 @@ pub(super) fn suspend(here: ThisCpu<'_>) {
     if percpu.samplers.suspended.get() != 0 {
         return;
     }
-    percpu.samplers.suspended.set(timestamp().max(1));
+    percpu.samplers.suspended.set(timestamp() | 1);
     record_throttling(here, true);
 }
 

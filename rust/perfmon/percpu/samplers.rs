@@ -15,7 +15,7 @@ pub(crate) struct ActiveSamplers {
     /// The counters whose overflows become samples of events.
     pub(crate) counters: Word,
     /// Not 0 while sampling is suspended, because it took too much of the CPU's time: the time at which the suspension
-    /// began, in cycles of the time-stamp counter.
+    /// began, in cycles of the time-stamp counter, with bit 0 set.
     pub(crate) suspended: Word,
     /// The counters whose THROTTLE record has been written, and whose UNTHROTTLE record has not.
     throttled: Word,
@@ -54,6 +54,12 @@ pub(crate) struct ArmedSampler {
 }
 
 impl ActiveSamplers {
+    /// Returns a number that tells this suspension from the ones before: the lower half of its time, which is odd; 0 if
+    /// sampling is not suspended.
+    pub(crate) fn suspension(&self) -> u32 {
+        self.suspended.get() as u32
+    }
+
     /// Notes that the THROTTLE record of a counter (if `throttled`) or its UNTHROTTLE record will be written. Returns
     /// false if the record has already been noted: an NMI that interrupts this function may note it first.
     pub(crate) fn note_throttling(&self, counter: CounterId, throttled: bool) -> bool {

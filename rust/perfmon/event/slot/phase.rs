@@ -22,9 +22,6 @@ pub(super) struct Phase {
     pub(super) events_left: u64,
     /// The time since the last sample, in TSC cycles.
     pub(super) elapsed_cycles: u64,
-    /// The beginning of the suspension whose THROTTLE record was written last, as `suspended` of the CPU's samplers; 0 if
-    /// there is none. If windows open and close often during a suspension, one has the records THROTTLE and UNTHROTTLE.
-    pub(super) recorded_suspension: u64,
 }
 
 /// The number of events per second that is assumed for the first period of an event with a frequency: one event per cycle
@@ -48,7 +45,6 @@ impl Phase {
             period,
             events_left: period,
             elapsed_cycles: 0,
-            recorded_suspension: 0,
         }
     }
 

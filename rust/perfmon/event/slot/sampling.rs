@@ -175,7 +175,7 @@ impl Slot {
         // SAFETY: `arm_sampler` requires a sampler that lives until `disarm_sampler`: it lives as long as the event, and
         // `disarm_counter` calls that when the window closes, before the event can be freed.
         let state = unsafe { percpu.arm_sampler(counter, sampler, task, armed, min_load) };
-        if ![0, self.phase.recorded_suspension].contains(&percpu.samplers.suspended.get()) {
+        if ![0, self.recorded_suspension].contains(&percpu.samplers.suspension()) {
             // Samples of another event have taken too much time. This event has none either until the next tick.
             self.record_throttling(here, true);
         }
@@ -218,7 +218,7 @@ impl Slot {
     fn record_throttling(&mut self, here: ThisCpu<'_>, throttled: bool) {
         let (percpu, counter) = (here.percpu(), self.counter());
         if percpu.samplers.note_throttling(counter, throttled) {
-            self.phase.recorded_suspension = percpu.samplers.suspended.get();
+            self.recorded_suspension = percpu.samplers.suspension();
             let sampler = &self.event().sampler;
             let task = percpu.task_of_sample(counter, sampler);
             sampler.write_throttling(task, here.id().as_u32(), throttled);

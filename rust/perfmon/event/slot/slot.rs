@@ -12,7 +12,7 @@ use crate::{
     percpu::{CountBase, EntryIndex, UserPagePtr},
     pmu,
 };
-use core::ptr::NonNull;
+use core::{mem::size_of, ptr::NonNull};
 use kernel::cpu::CpuId;
 
 /// An event in a context: its counter, its window, what its windows have counted, and its position between two samples.
@@ -50,6 +50,9 @@ pub(in crate::event) struct Slot {
     pub(super) page_entry: Option<EntryIndex>,
     /// The position of the slot between two samples.
     pub(super) phase: Phase,
+    /// The suspension whose THROTTLE record was written last, as `suspension()` of the CPU's samplers returns it; 0 if
+    /// there is none. If windows open and close often during a suspension, one has the records THROTTLE and UNTHROTTLE.
+    pub(super) recorded_suspension: u32,
     /// The count and the time of the slot's closed windows.
     closed_windows_count: EventCount,
     /// The time of the slot's waits that have ended.
@@ -61,6 +64,9 @@ pub(in crate::event) struct Slot {
     /// The next exec of the task enables the slot.
     enable_on_exec: bool,
 }
+
+// A context switch goes through the slots, and multiplies by their size.
+const _: () = assert!(size_of::<Slot>() == 128);
 
 /// [`Slot::cpu`]: the slot counts on all CPUs.
 const ANY_CPU: u32 = u32::MAX;
@@ -89,6 +95,7 @@ impl Slot {
             page: None,
             page_entry: None,
             phase: Phase::new(&event.sampler),
+            recorded_suspension: 0,
             closed_windows_count: EventCount::ZERO,
             waited_time: Cycles(0),
             is_inherited: false,
@@ -209,6 +216,7 @@ impl Slot {
             page: None,
             page_entry: None,
             phase: Phase::new(&event.sampler),
+            recorded_suspension: 0,
             closed_windows_count: EventCount::ZERO,
             waited_time: Cycles(0),
             is_inherited: true,
