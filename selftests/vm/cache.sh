@@ -173,18 +173,20 @@ lock_holders() {
 }
 
 # Cargo builds incrementally, by the times of the sources, so each checkout has its own
-# directory, $CACHE/cargo/$TARGET. The least recently used ones are removed.
+# directory, $CACHE/cargo/$TARGET. The least recently used ones are removed. In the root it has
+# the same path for all checkouts, because rustc compiles everything anew if the path changes.
 TARGET=target-$(printf '%s' "$TOP" | sha256sum | cut -c1-16)
 
 # Arguments of cargo in the Debian root, for `build` and for the tests on the host, so that
 # they share what is compiled. Programs are static, because other roots lack the libraries.
 # shellcheck disable=SC2034 # for the scripts that source this
-CARGO_VARIABLES=(RUSTFLAGS="-C target-feature=+crt-static" "CARGO_TARGET_DIR=/cargo/$TARGET/static")
+CARGO_VARIABLES=(RUSTFLAGS="-C target-feature=+crt-static" "CARGO_TARGET_DIR=/cargo/target/static")
 # shellcheck disable=SC2034
 CARGO_OPTIONS=(--manifest-path /src/user/Cargo.toml --locked --target x86_64-unknown-linux-gnu)
 
 cargo_directories() {
 	local old
+	mkdir -p "$CACHE/cargo/target"
 	[ -d "$CACHE/cargo/$TARGET" ] || begin_cargo_directory
 	touch "$CACHE/cargo/$TARGET"
 	# shellcheck disable=SC2012
@@ -193,7 +195,8 @@ cargo_directories() {
 	done
 }
 
-# Copies the largest directory of another checkout into that of a new one. Cargo recognizes
+# Copies the directory of another checkout into that of a new one: the one whose tests were
+# built last, because rustc then has least to compile anew, or else the largest. Cargo recognizes
 # crates of other projects by their version, and rustc checks its incremental files itself.
 # The project's own crates are removed, since cargo would compare only the times of their
 # sources.
@@ -201,9 +204,10 @@ begin_cargo_directory() {
 	local old most new=$CACHE/cargo/.new-$$ member
 	mkdir -p "$new"
 	most=$(for old in "$CACHE"/cargo/target-*; do
-		[ ! -d "$old" ] || find "$old" -maxdepth 5 -path '*/.fingerprint/*' | echo "$(wc -l) $old"
-	done | sort -nr | head -n 1)
-	most=${most#* }
+		[ ! -d "$old" ] || find "$old" -maxdepth 5 -path '*/.fingerprint/*' |
+			echo "$(stat -c %Y "$old/tested" 2>/dev/null || echo 0) $(wc -l) $old"
+	done | sort -k 1,1nr -k 2,2nr | head -n 1)
+	most=${most##* }
 	# No hard links: rustc and build scripts overwrite files in place.
 	cp -a --reflink=auto "$most"/{debug,static} "$new" 2>/dev/null || true
 	rm -rf "$new"/static/{,*/}release
