@@ -338,3 +338,27 @@ fn bash_completes_names_of_events() {
     );
     assert!(complete_event("").len() > 200);
 }
+
+/// The C library's functions for names load modules of the machine's own C library. A static pmctl dies of that where the
+/// library has another version.
+#[test]
+fn no_function_loads_modules_of_the_c_library() {
+    use object::{Object, ObjectSymbol};
+
+    let program = std::fs::read(env!("CARGO_BIN_EXE_pmctl")).expect("it was built");
+    let program = object::File::parse(&*program).expect("it is an ELF file");
+    let symbols = program.symbols().chain(program.dynamic_symbols());
+    let names: Vec<&str> = symbols.filter_map(|symbol| symbol.name().ok()).collect();
+    assert!(names.contains(&"main"), "it has its symbols");
+    let loaders = [
+        "getaddrinfo",
+        "getgrgid_r",
+        "getgrnam_r",
+        "getgrouplist",
+        "getnameinfo",
+        "getpwnam_r",
+        "getpwuid_r",
+    ];
+    let found: Vec<_> = loaders.iter().filter(|name| names.contains(name)).collect();
+    assert!(found.is_empty(), "{found:?}");
+}

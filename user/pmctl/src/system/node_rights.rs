@@ -5,9 +5,9 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use nix::unistd::{Gid, Group, Uid, getgroups};
+use nix::unistd::{Gid, Uid, getgroups};
 
-use crate::system::users::UserName;
+use crate::system::users::{NamedGroup, UserName};
 
 /// The owner, the group and the mode of a device node.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ struct NodeUser {
 pub(crate) fn explain(path: &Path) -> Option<(String, String)> {
     let facts = fs::metadata(path).ok()?;
     let gid = Gid::from_raw(facts.gid());
-    let group = Group::from_gid(gid).ok().flatten();
+    let group = NamedGroup::from_gid(gid);
     let uid = Uid::effective();
     let name = UserName(uid).to_string();
     let user = NodeUser {
@@ -41,7 +41,7 @@ pub(crate) fn explain(path: &Path) -> Option<(String, String)> {
         has_group: Gid::effective() == gid || getgroups().is_ok_and(|all| all.contains(&gid)),
         is_listed: group
             .as_ref()
-            .is_some_and(|group| group.mem.contains(&name)),
+            .is_some_and(|group| group.members.contains(&name)),
         name,
     };
     let node = Node {
