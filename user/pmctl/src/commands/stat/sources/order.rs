@@ -27,23 +27,19 @@ fn is_of_driver(word: &str, cores: &Pmu) -> bool {
         && !is_duration(word)
 }
 
-/// Returns the position of the first word of -e that `is_wanted` accepts. The driver's events need no position: their
-/// columns are in the order of -e already.
-fn column_position(
-    texts: &[String],
-    cores: &Pmu,
-    is_wanted: impl Fn(&str) -> bool,
-) -> ColumnPosition {
-    let (mut events, mut before) = (0, 0);
-    for word in texts.iter().flat_map(|text| words(text)) {
-        if is_wanted(word) {
-            return (events, before);
-        }
-        before += 1;
-        events += usize::from(is_of_driver(word, cores));
-    }
-    // The event is not in -e: a metric of -M needs it.
-    (usize::MAX, before)
+/// Returns the words of -e with their positions. The driver's events need no position, since their columns are in the order of
+/// -e already.
+fn words_with_positions<'a>(texts: &'a [String], cores: &Pmu) -> Vec<(&'a str, ColumnPosition)> {
+    let mut driver_events = 0;
+    let words = texts.iter().flat_map(|text| words(text));
+    words
+        .enumerate()
+        .map(|(before, word)| {
+            let position = (driver_events, before);
+            driver_events += usize::from(is_of_driver(word, cores));
+            (word, position)
+        })
+        .collect()
 }
 
 /// Returns the positions of the software events, of the events of Linux's PMUs, of the values, and of the duration, in the
@@ -53,7 +49,12 @@ fn column_positions(
     other_events: &OtherEvents,
     cores: &Pmu,
 ) -> Vec<ColumnPosition> {
-    let position = |is_wanted: &dyn Fn(&str) -> bool| column_position(texts, cores, is_wanted);
+    let words = words_with_positions(texts, cores);
+    let position = |is_wanted: &dyn Fn(&str) -> bool| {
+        let found = words.iter().find(|(word, _)| is_wanted(word));
+        // An event that is not in -e is there for a metric of -M.
+        found.map_or((usize::MAX, words.len()), |(_, position)| *position)
+    };
     let software = other_events.software.iter();
     let software = software.map(|event| position(&|word| software::find(word) == Some(*event)));
     let pmus = other_events.pmus.iter();
