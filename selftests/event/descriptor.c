@@ -485,6 +485,74 @@ TEST_F(event, polling_by_io_uring_is_cancelled)
 	uring_close(&ring);
 }
 
+/* What the ways of waiting return at once: poll() its events, select() 1, epoll_wait() its events. */
+struct readiness {
+	int poll, select, epoll;
+};
+
+/* Asks all three ways. @set is an epoll that has waited for the descriptor since before it was ready. */
+static struct readiness ask_all(int fd, int set, void (*before_each)(void *data), void *data)
+{
+	struct epoll_event event = {};
+	struct readiness ready;
+
+	before_each(data);
+	ready.poll = call_poll(fd);
+	before_each(data);
+	ready.select = call_select(fd);
+	before_each(data);
+	ready.epoll = RESULT(epoll_wait(set, &event, 1, 0));
+	if (ready.epoll > 0)
+		ready.epoll = event.events;
+	return ready;
+}
+
+static void do_nothing(void *data __attribute__((unused)))
+{
+}
+
+/* Lets the task of a struct target work until its event has made a sample. */
+static void let_work(void *data)
+{
+	const struct job job = { .n = 10 * PERIOD, .pieces = 1 };
+
+	target_run_job(data, job);
+}
+
+#define EXPECT_READINESS(seen, of_poll, of_select, of_epoll) do {	\
+	struct readiness ready = (seen);				\
+									\
+	EXPECT_EQ(of_poll, ready.poll);					\
+	EXPECT_EQ(of_select, ready.select);				\
+	EXPECT_EQ((int)(of_epoll), ready.epoll);			\
+} while (0)
+
+/* Each way of waiting ends once for each wake-up of a ring, and always after the end of the task. */
+TEST_F(event, each_way_of_waiting_ends_at_a_sample_and_at_the_end)
+{
+	struct epoll_event readable = { .events = EPOLLIN };
+	struct perf_event_attr attr = event_every(PERIOD);
+	int fd, set = epoll_create1(EPOLL_CLOEXEC);
+	struct target target;
+
+	ASSERT_LE(0, set);
+	ASSERT_EQ(0, target_start(&target, -1, false));
+	attr.wakeup_events = 1;
+	ASSERT_TRUE(wait_for_io_uring(variant->maker));
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, target.tid, -1, ORDER));
+	fd = self->sampler.fd;
+	ASSERT_EQ(0, epoll_ctl(set, EPOLL_CTL_ADD, fd, &readable));
+	ASSERT_EQ(0, event_enable(fd));
+	EXPECT_READINESS(ask_all(fd, set, do_nothing, NULL), 0, 0, 0);
+	EXPECT_READINESS(ask_all(fd, set, let_work, &target), POLLIN, 1, EPOLLIN);
+	EXPECT_READINESS(ask_all(fd, set, do_nothing, NULL), 0, 0, 0);
+	ASSERT_EQ(0, event_disable(fd));
+	target_kill(&target);
+	EXPECT_READINESS(ask_all(fd, set, do_nothing, NULL), POLLHUP, 1, EPOLLHUP);
+	EXPECT_READINESS(ask_all(fd, set, do_nothing, NULL), POLLHUP, 1, EPOLLHUP);
+	close(set);
+}
+
 /* Returns the other maker, whose events are refused until the event is freed. */
 static const struct event_maker *other_maker(const FIXTURE_VARIANT(event) *variant)
 {
