@@ -3,11 +3,15 @@
 //!
 //! Without a local APIC, or under a hypervisor that counts nothing or raises no interrupt, the module would load and
 //! silently count wrong.
+//!
+//! The trial also measures what the overflow handler can't: the time to enter and leave its interrupt, which is some 1 us
+//! on a processor and many times as much under a hypervisor. The budget of samples ([`percpu`](crate::percpu)) counts it.
 
 use crate::{
-    cpu::{irqs_off, ThisCpu},
+    cpu::{irqs_off, timestamp, ThisCpu},
     logic::{counter::CounterId, evtsel::EventSelect, pmu::Pmu},
     ownership::{cancel_reservation, reserve_quietly, OWNERSHIP},
+    percpu::set_measured_entry_cost,
     pmu::{self, Lvtpc},
 };
 use core::hint;
@@ -79,6 +83,10 @@ fn count_past_overflow(here: ThisCpu<'_>, pmu: &Pmu) -> Result<(), &'static str>
     }
     let interrupt_arrived = value.load_id() != load_id_before;
     pmu.stop(here, counter);
+    if interrupt_arrived {
+        set_measured_entry_cost(measure_entry_cost(here, pmu, counter));
+        percpu.budget.start(&pmu.throttle_limits);
+    }
     pmu.restore(here, counter.bit());
     let is_intact = percpu.tampered.get() & counter.bit() == 0;
     percpu.tampered.remove(counter.bit());
@@ -88,4 +96,46 @@ fn count_past_overflow(here: ThisCpu<'_>, pmu: &Pmu) -> Result<(), &'static str>
         (false, true, 0) => Err("a counter did not count instructions"),
         (false, true, _) => Err("the overflow of a counter raised no interrupt (NMI)"),
     }
+}
+
+/// Returns the cycles of the time-stamp counter that entering and leaving an interrupt takes: the median of several
+/// interrupts, since a hypervisor may take the CPU away during some. `counter` is programmed, and stopped.
+fn measure_entry_cost(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) -> u64 {
+    const ROUNDS: usize = 15;
+    let mut cycles = [0; ROUNDS];
+    for cycles in &mut cycles {
+        *cycles = entry_cost_of_one(here, pmu, counter);
+    }
+    cycles.sort_unstable();
+    cycles[ROUNDS / 2]
+}
+
+/// Returns the cost of entering and leaving one interrupt, and the few cycles of the loop that waits for it; 0 if none
+/// came.
+fn entry_cost_of_one(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) -> u64 {
+    let percpu = here.percpu();
+    let value = percpu.value(counter);
+    value.load(here, pmu.msrs(counter).write, PERIOD, value.total());
+    let load_id_before = value.load_id();
+    let mut cost = 0;
+    percpu.budget.await_handler();
+    pmu.start(here, counter);
+    let mut before = timestamp();
+    for _ in 0..MAX_POLLS {
+        let now = timestamp();
+        if value.load_id() != load_id_before {
+            let (begin, end) = percpu.budget.last_handler();
+            // The interrupt came between the last two times, or just before this test.
+            cost = if begin < now {
+                now.wrapping_sub(before)
+            } else {
+                timestamp().wrapping_sub(now)
+            }
+            .saturating_sub(end.wrapping_sub(begin));
+            break;
+        }
+        before = now;
+    }
+    pmu.stop(here, counter);
+    cost
 }

@@ -3,6 +3,12 @@
 
 use super::Word;
 use crate::logic::throttle::Limits;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The cost of entering and leaving an interrupt, as the trial at load has measured it on one CPU; 0 if it has not.
+///
+/// ATOMICS: relaxed. The number orders no other access.
+static MEASURED_ENTRY_COST: AtomicU64 = AtomicU64::new(0);
 
 /// The budget of a CPU's overflow interrupts. All times are in cycles of the time-stamp counter.
 pub(crate) struct Budget {
@@ -15,16 +21,21 @@ pub(crate) struct Budget {
     overflow_is_imminent: Word,
     /// The average cost of entering and leaving an interrupt, each measurement clamped to `Limits::entry_bounds`.
     entry_cost: Word,
+    /// The time at which the last handler began whose overflow was imminent.
+    imminent_handler_begin: Word,
     /// The time of wake-ups that was not subtracted from a tick's budget yet.
     wake_up_debt: Word,
 }
 
 impl Budget {
-    /// Starts with a full budget, and assumes the smallest cost of an interrupt.
+    /// Starts with a full budget, and assumes the cost of an interrupt that [`set_measured_entry_cost`] has set.
     pub(crate) fn start(&self, limits: &Limits) {
+        let (min_cycles, max_cycles) = limits.entry_bounds;
+        let measured_cycles = MEASURED_ENTRY_COST.load(Relaxed);
         self.wake_up_debt.set(0);
         self.refill(limits, 0);
-        self.entry_cost.set(limits.entry_bounds.0);
+        self.entry_cost
+            .set(measured_cycles.clamp(min_cycles, max_cycles));
     }
 
     /// Refills the budget at a tick. `wake_up_cycles` is the time of wake-ups since the last tick. It is subtracted
@@ -55,11 +66,26 @@ impl Budget {
         }
     }
 
+    /// Lets the next handler note the time at which it begins, for [`Self::last_handler`]. To be called by the trial at
+    /// load.
+    pub(crate) fn await_handler(&self) {
+        self.overflow_is_imminent.set(1);
+    }
+
+    /// Returns the times at which the handler that was [awaited](Self::await_handler) began and ended.
+    pub(crate) fn last_handler(&self) -> (u64, u64) {
+        (
+            self.imminent_handler_begin.get(),
+            self.last_handler_end.get(),
+        )
+    }
+
     /// Adds the time since the last handler to the average cost of an interrupt. A single long time, because a
     /// hypervisor or another program had the CPU, hardly changes the average.
     fn learn_entry_cost(&self, limits: &Limits, now: u64) {
         /// The number of measurements that the average is over, approximately.
         const WEIGHT: u64 = 16;
+        self.imminent_handler_begin.set(now);
         let (min_cycles, max_cycles) = limits.entry_bounds;
         let cycles = now
             .wrapping_sub(self.last_handler_end.get())
@@ -98,4 +124,9 @@ impl Budget {
         self.cycles_left.set(cycles_left);
         (cycles_left as i64) < 0
     }
+}
+
+/// Sets the cost of entering and leaving an interrupt, in cycles, that [`Budget::start`] assumes from now on.
+pub(crate) fn set_measured_entry_cost(cycles: u64) {
+    MEASURED_ENTRY_COST.store(cycles, Relaxed);
 }

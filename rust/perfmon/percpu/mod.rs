@@ -31,6 +31,7 @@ mod watch;
 mod word;
 
 pub(crate) use self::{
+    budget::set_measured_entry_cost,
     counts::CountBase,
     entries::EntryIndex,
     pending::Expectation,

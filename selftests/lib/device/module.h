@@ -10,8 +10,9 @@
 
 #define MODULE_PATH	"/lib/modules/perfmon.ko"
 
-/* A module of the tests: see selftests/kmod. */
+/* Modules of the tests: see selftests/kmod. */
 #define OOPS_PATH	"/lib/modules/oops.ko"
+#define SLOW_NMI_PATH	"/lib/modules/slow_nmi.ko"
 
 /* Reads the module's file, to be freed by the caller. Returns NULL with errno set. */
 char *module_read(size_t *size);
