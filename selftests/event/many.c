@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Many sleeping tasks with an event, many cgroups with an event, and deep ones: their cost for other
- * tasks, in instructions of the kernel. Many events of one task that take turns: their cost at a switch. A large
- * group: its cost at the end of a task that has inherited it.
- * TASKS and CGROUPS in the environment are the numbers of tasks and cgroups.
+ * tasks, in instructions of the kernel. Many events of a user: their cost for the calls and switches of other users.
+ * Many events of one task: their cost at a switch, also if they take turns. A large group: its cost at the end of a
+ * task that has inherited it.
+ * TASKS, CGROUPS and EVENTS in the environment are the numbers of tasks, cgroups and events.
  */
 #include <sched.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <x86intrin.h>
 
 #include "device.h"
 #include "event_ring.h"
@@ -58,6 +60,12 @@
 /* The limit for what one more level with events costs a switch between two cgroups */
 #define LEVEL_SLACK	80
 
+/*
+ * What a call may take longer. Two measurements of the same cost differ by up to 1000 instructions, and a search of
+ * all EVENTS would take many thousands.
+ */
+#define CALL_SLACK	1500
+
 /* The events of a large group: the most that a task can have. */
 #define GROUP	1024
 
@@ -69,6 +77,17 @@ FIXTURE(event)
 };
 
 #include "event_fixture.h"
+
+/*
+ * Returns the instructions that this CPU has executed in the kernel. With ICOUNT in the environment, the
+ * time-stamp counter advances with each instruction (vm/run --icount), and the result is of all
+ * instructions: perf stops all counters while it switches its own events, so that they do not show what
+ * that costs.
+ */
+static __s64 insns_so_far(FIXTURE_DATA(event) *self)
+{
+	return env_number("ICOUNT", 0) ? (__s64)__rdtsc() : event_count(self->kernel);
+}
 
 /* Raises a limit, and stores the old limit in @before. Returns 0 or a negative errno. */
 static int raise_limit(const char *path, char *before, size_t size)
@@ -185,9 +204,9 @@ static __s64 closing_cost(struct __test_metadata *_metadata, FIXTURE_DATA(event)
 	for (run = 0; run < CLOSES; run++) {
 		fd = variant->maker->open(&attr, 0, -1, -1, 0);
 		ASSERT_LE(0, fd);
-		before = event_count(self->kernel);
+		before = insns_so_far(self);
 		close(fd);
-		cost = event_count(self->kernel) - before;
+		cost = insns_so_far(self) - before;
 		if (!run || cost < least)
 			least = cost;
 	}
@@ -249,10 +268,10 @@ static __s64 switching_cost_of_pair(struct __test_metadata *_metadata,
 		sched_yield();
 	for (chunk = 0; chunk < CHUNKS; chunk++) {
 		switches_before = involuntary_switches();
-		before = event_count(self->kernel);
+		before = insns_so_far(self);
 		for (i = 0; i < YIELDS; i++)
 			syscall(SYS_sched_yield);
-		cost = event_count(self->kernel) - before;
+		cost = insns_so_far(self) - before;
 		if (involuntary_switches() - switches_before == YIELDS && (!least || cost < least))
 			least = cost;
 	}
@@ -428,7 +447,193 @@ TEST_F(event, a_switch_looks_at_levels_with_events_only)
 	EXPECT_EQ(0, umount(ROOT));
 }
 
+/* The events of a user, and those of each of the user's tasks or cgroups, or of a CPU */
+#define EVENTS		env_number("EVENTS", 10000)
+#define EVENTS_OF_EACH	1000
+
+/* The costs of another user, who has one inherited event of a task, in instructions of the kernel. */
+struct user_costs {
+	__s64 open, read, close, fork_and_exit, yield;
+};
+
+/* Returns the lesser of two costs, of which the first is 0 if there is none yet. */
+static __s64 lesser(__s64 least, __s64 cost)
+{
+	return !least || cost < least ? cost : least;
+}
+
+/* Measures what another user pays: the least of several measurements, since interrupts increase them. */
+static struct user_costs measure_user(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+				      const FIXTURE_VARIANT(event) *variant)
+{
+	struct perf_event_attr attr = event_instructions();
+	struct user_costs costs = { 0 };
+	__s64 count[6];
+	int run, fd;
+	pid_t pid;
+
+	attr.disabled = 0;
+	attr.inherit = 1;
+	for (run = 0; run < CLOSES; run++) {
+		count[0] = insns_so_far(self);
+		fd = variant->maker->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+		count[1] = insns_so_far(self);
+		ASSERT_LE(0, fd);
+		ASSERT_LE(0, event_count(fd));
+		count[2] = insns_so_far(self);
+		pid = fork();
+		ASSERT_LE(0, pid);
+		if (!pid)
+			_exit(0);
+		ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+		count[3] = insns_so_far(self);
+		close(fd);
+		count[4] = insns_so_far(self);
+		costs.open = lesser(costs.open, count[1] - count[0]);
+		costs.read = lesser(costs.read, count[2] - count[1]);
+		costs.fork_and_exit = lesser(costs.fork_and_exit, count[3] - count[2]);
+		costs.close = lesser(costs.close, count[4] - count[3]);
+	}
+	costs.yield = switching_cost(_metadata, self, NULL);
+	return costs;
+}
+
+/* Expects the same costs, but for a quarter and CALL_SLACK instructions. */
+static void expect_same_costs(struct __test_metadata *_metadata, const FIXTURE_VARIANT(event) *variant,
+			      const char *beside, const struct user_costs *alone,
+			      const struct user_costs *costs)
+{
+	TH_LOG("%s: beside %s an open %lld (alone %lld), a read %lld (%lld), a close %lld (%lld), a fork and its exit %lld (%lld), a switch %lld (%lld)",
+	       variant->maker->name, beside, costs->open, alone->open, costs->read, alone->read,
+	       costs->close, alone->close, costs->fork_and_exit, alone->fork_and_exit,
+	       costs->yield, alone->yield);
+	if (variant->maker == &event_maker_perf)
+		return;
+	EXPECT_GT(alone->open + alone->open / 4 + CALL_SLACK, costs->open);
+	EXPECT_GT(alone->read + alone->read / 4 + CALL_SLACK, costs->read);
+	EXPECT_GT(alone->close + alone->close / 4 + CALL_SLACK, costs->close);
+	EXPECT_GT(alone->fork_and_exit + alone->fork_and_exit / 4, costs->fork_and_exit);
+	EXPECT_GT(alone->yield + CGROUP_SLACK, costs->yield);
+}
+
+/* Starts a process that sleeps. */
+static pid_t start_sleeping(void)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+		pause();
+}
+
+/* Opens event number @number of a user. Returns a descriptor or a negative errno. */
+typedef int (*open_nth_t)(const struct event_maker *maker, int number);
+
+/* Inherited events of sleeping tasks */
+static int open_of_task(const struct event_maker *maker, int number)
+{
+	struct perf_event_attr attr = event_instructions();
+	static pid_t task;
+
+	if (number % EVENTS_OF_EACH == 0)
+		task = start_sleeping();
+	attr.disabled = 0;
+	attr.inherit = 1;
+	return maker->open(&attr, task, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+/* Events of the first CPU, and of cgroups without tasks */
+static int open_of_cpu_or_cgroup(const struct event_maker *maker, int number)
+{
+	const char *cgroup = cgroup_path(number / EVENTS_OF_EACH);
+	struct perf_event_attr attr = event_instructions();
+
+	attr.disabled = 0;
+	if (number < EVENTS_OF_EACH)
+		return maker->open(&attr, -1, pin_to_first_cpu(), -1, PERF_FLAG_FD_CLOEXEC);
+	mkdir(cgroup, 0755);
+	return event_open_of_cgroup(maker, attr, cgroup, -1);
+}
+
+/* Starts a process that opens EVENTS events, and sleeps. Ends with its tasks. */
+static pid_t start_user(struct __test_metadata *_metadata, const FIXTURE_VARIANT(event) *variant,
+			open_nth_t open_nth)
+{
+	const struct rlimit files = { EVENTS + 100, EVENTS + 100 };
+	const int count = EVENTS;
+	int ready[2], i, err = 0;
+	pid_t pid;
+
+	ASSERT_EQ(0, pipe(ready));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		setrlimit(RLIMIT_NOFILE, &files);
+		for (i = 0; i < count && err >= 0; i++)
+			err = open_nth(variant->maker, i);
+		err = err < 0 ? err : 0;
+		if (write(ready[1], &err, sizeof(err)) != sizeof(err))
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	ASSERT_EQ((ssize_t)sizeof(err), read(ready[0], &err, sizeof(err)));
+	close(ready[0]);
+	EXPECT_EQ(0, err);
+	/* Waits for deferred work of the kernel, such as growing the table. */
+	sleep(1);
+	return pid;
+}
+
+static void end_user(struct __test_metadata *_metadata, pid_t pid)
+{
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+	sleep(1);
+}
+
+/*
+ * A user has many events: as many as are allowed for each of some tasks; or for this CPU and for cgroups, which
+ * perf has not on all CPUs. The calls and switches of others cost what they cost alone.
+ */
+TEST_F(event, others_do_not_pay_for_events_of_a_user)
+{
+	struct perf_event_attr attr = event_instructions();
+	struct user_costs alone, costs;
+	int i, keep;
+	pid_t user;
+
+	attr.disabled = 0;
+	/* The module has its hooks in the context switch in each measurement. */
+	keep = variant->maker->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, keep);
+	alone = measure_user(_metadata, self, variant);
+	user = start_user(_metadata, variant, open_of_task);
+	costs = measure_user(_metadata, self, variant);
+	expect_same_costs(_metadata, variant, "events of tasks", &alone, &costs);
+	end_user(_metadata, user);
+
+	if (variant->maker == &event_maker_perfmon) {
+		mkdir(ROOT, 0755);
+		ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
+		user = start_user(_metadata, variant, open_of_cpu_or_cgroup);
+		costs = measure_user(_metadata, self, variant);
+		expect_same_costs(_metadata, variant, "events of a CPU and of cgroups", &alone,
+				  &costs);
+		end_user(_metadata, user);
+		for (i = 1; i * EVENTS_OF_EACH < (int)EVENTS; i++)
+			EXPECT_EQ(0, rmdir(cgroup_path(i)));
+		EXPECT_EQ(0, umount(ROOT));
+	}
+	close(keep);
+}
+
 #define TURNS	1000	/* a task can have 1024 events */
+#define EVENT_INSNS	150LL	/* the limit for what an event costs two switches */
 
 /* Returns flags for the event with this number, and sets its type and config in @attr. */
 typedef unsigned long (*nth_event_t)(int number, struct perf_event_attr *attr);
@@ -442,6 +647,13 @@ static unsigned long nth_select(int number, struct perf_event_attr *attr)
 }
 
 #define SELECTS	12	/* more event selects than counters */
+
+/* The same event each time, which all events share a counter for */
+static unsigned long nth_same(int number __attribute__((unused)),
+			      struct perf_event_attr *attr __attribute__((unused)))
+{
+	return 0;
+}
 
 /*
  * Branches of all kinds of cores and, every second time, only of one kind. They share the counter of the
@@ -494,9 +706,9 @@ static __s64 cost_of_turns(struct __test_metadata *_metadata, FIXTURE_DATA(event
 	for (i = 0; i < CHUNKS; i++) {
 		switches_before = involuntary_switches();
 		yields_before = __atomic_load_n(yields, __ATOMIC_RELAXED);
-		before = event_count(self->kernel);
+		before = insns_so_far(self);
 		syscall(SYS_sched_yield);
-		cost = event_count(self->kernel) - before;
+		cost = insns_so_far(self) - before;
 		/* A third task may have run instead of the other one. */
 		if (involuntary_switches() - switches_before == 1 &&
 		    __atomic_load_n(yields, __ATOMIC_RELAXED) != yields_before && (!least || cost < least))
@@ -526,6 +738,16 @@ static __s64 expect_linear_cost(struct __test_metadata *_metadata, FIXTURE_DATA(
 	       count, all);
 	EXPECT_GT(6 * (quarter - one), all - one);
 	return all - one;
+}
+
+/* A program with many events costs its switches, and no others, in proportion. */
+TEST_F(event, cost_of_events_is_linear)
+{
+	__s64 cost = expect_linear_cost(_metadata, self, variant, nth_same, TURNS);
+
+	TH_LOG("%s: %d events cost 2 switches %lld", variant->maker->name, TURNS, cost);
+	if (variant->maker == &event_maker_perfmon)
+		EXPECT_GT(EVENT_INSNS * TURNS, cost);
 }
 
 TEST_F(event, cost_of_turns_is_linear)
@@ -568,13 +790,13 @@ static __s64 cost_of_exit(struct __test_metadata *_metadata, FIXTURE_DATA(event)
 				 event_ring_map(&ring, fd[0], 0, false));
 	}
 	for (i = 0; i < CLOSES; i++) {
-		before = event_count(self->kernel);
+		before = insns_so_far(self);
 		pid = fork();
 		ASSERT_LE(0, pid);
 		if (!pid)
 			_exit(0);
 		ASSERT_EQ(pid, waitpid(pid, &status, 0));
-		cost = event_count(self->kernel) - before;
+		cost = insns_so_far(self) - before;
 		if (!least || cost < least)
 			least = cost;
 	}
