@@ -8,10 +8,13 @@ use nix::errno::Errno;
 use perfmon::sys::{Driver, EventOpen};
 use perfmon::{Encoding, Pmu};
 use perfmon_core::abi::PERFMON_EVENT_ROTATE;
+use perfmon_core::logic::cache_events::cache_event;
 use perfmon_core::logic::event_attr::{
     PERF_COUNT_SW_DUMMY, PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING,
     PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE, PERF_TYPE_RAW, PERF_TYPE_SOFTWARE, PerfEventAttr,
 };
+use perfmon_core::logic::evtsel::EventSelect;
+use perfmon_core::logic::hardware_events::hardware_event;
 use perfmon_core::logic::perf_event::{
     PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_PID_CGROUP,
 };
@@ -33,13 +36,14 @@ pub(super) enum CallAnswer {
         close_on_exec: bool,
         /// The event is sampled, and asks for records of mappings.
         wants_maps: bool,
-        /// No counter of this PMU counts the event, whose count stays 0.
-        is_idle: bool,
     },
     /// A dummy event of the kernel's, which may have to be replaced by one of the driver's.
     EarlyDummy { event: OwnedFd, call: DummyCall },
     /// The kernel's perf handles the call, for this reason.
     Kernel(&'static str),
+    /// The call fails with `errno`: this PMU takes the event, and does not count it. Its count would stay 0, which the
+    /// program would take for a result.
+    NotCounted { errno: Errno },
     /// The call fails with `errno`. `cause` is the driver's error, which may differ from `errno`.
     Error { errno: Errno, cause: Errno },
     /// The caller has died.
@@ -245,11 +249,16 @@ impl OpenCall {
             flags,
         });
         match result {
+            // The driver is asked first, so that what else is wrong with the call has the driver's error.
+            Ok(_) | Err(Errno::EBUSY) if !self.attributes.is_counted_by(context.pmu) => {
+                CallAnswer::NotCounted {
+                    errno: errno_for_uncounted(group.is_some()),
+                }
+            }
             Ok(event) => CallAnswer::Event {
                 event,
                 close_on_exec: self.flags & FD_CLOEXEC != 0,
                 wants_maps: !is_dummy && self.attributes.wants_maps(),
-                is_idle: self.attributes.is_idle_on(context.pmu),
             },
             Err(_) if is_dummy => {
                 CallAnswer::Kernel("the driver does not open this dummy event of records")
@@ -280,6 +289,16 @@ fn errno_for_caller(cause: Errno, in_group: bool, has_events: impl Fn() -> bool)
         // writes <not supported> and counts the other events that the caller has.
         Errno::EBUSY if has_events() => Errno::ENOENT,
         cause => cause,
+    }
+}
+
+/// Returns the error for an event that the PMU does not count: `perf stat` writes `<not supported>` for both. At EINVAL it also
+/// dissolves a weak group (`:W`), so that the other members are counted.
+const fn errno_for_uncounted(in_group: bool) -> Errno {
+    if in_group {
+        Errno::EINVAL
+    } else {
+        Errno::ENOENT
     }
 }
 
@@ -364,9 +383,24 @@ impl Attributes {
         may_wait && (in_group || self.attr.read_format & TIME_FORMATS == TIME_FORMATS)
     }
 
-    /// Returns whether this is a raw event that `pmu` does not count: an emulated PMU counts only some events.
-    fn is_idle_on(&self, pmu: &Pmu) -> bool {
-        self.attr.type_ == PERF_TYPE_RAW && self.attr.config1 == 0 && !pmu.counts(self.attr.config)
+    /// Returns whether `pmu` counts the event: an emulated PMU takes every event, and counts only some. True for an event
+    /// that the driver refuses.
+    fn is_counted_by(&self, pmu: &Pmu) -> bool {
+        let attr = &self.attr;
+        let Ok(capabilities) = pmu.capabilities() else {
+            return true;
+        };
+        let cores = pmu.microarchitecture();
+        // Bits 63:32 of the events that all kinds of cores have are the type of one kind.
+        let number = u32::try_from(attr.config & u64::from(u32::MAX)).unwrap_or_default();
+        let select = match attr.type_ {
+            PERF_TYPE_SOFTWARE => None,
+            PERF_TYPE_HARDWARE => hardware_event(number, &capabilities, cores).ok(),
+            PERF_TYPE_HW_CACHE => cache_event(number, cores).ok(),
+            // An event with a value for an extra register is counted by that value.
+            _ => (attr.config1 == 0).then(|| EventSelect::from_bits(attr.config)),
+        };
+        select.is_none_or(|select| pmu.counts(select.stopped()))
     }
 
     /// Returns whether the event asks for samples, and for records of mappings with them.
@@ -403,6 +437,8 @@ pub(super) const fn int_argument(argument: u64) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::system::machine::Leaves;
+    use perfmon_core::logic::event_attr::PERF_COUNT_HW_BRANCH_MISSES;
 
     #[test]
     fn events_have_names() {
@@ -432,6 +468,55 @@ mod tests {
         assert!(attributes(PerfEventAttr::TASK).is_dummy_of_records());
         let maps = attributes(PerfEventAttr::MMAP2);
         assert!(maps.is_dummy_of_records() && maps.wants_maps());
+    }
+
+    #[test]
+    fn events_that_an_emulated_pmu_does_not_count_are_known() {
+        let skylake = |hypervisor| {
+            Pmu::from_cpuid(&Leaves::recorded(&[
+                (0, [0x16, 0x756e_6547, 0x6c65_746e, 0x4965_6e69]),
+                (1, [0x0005_06e3, 0, 1 << 31, 0]),
+                (0xa, [0x0730_0804, 0, 0, 0x603]),
+                (0x4000_0000, hypervisor),
+            ]))
+        };
+        // "TCGTCGTCGTCG", and "KVMKVMKVM".
+        let emulated = skylake([0x4000_0001, 0x5447_4354, 0x4354_4743, 0x4743_5447]);
+        let real = skylake([0x4000_0001, 0x4b4d_564b, 0x564b_4d56, 0x4d]);
+        let is_counted = |pmu, type_, config, config1| {
+            let attr = PerfEventAttr {
+                type_,
+                config,
+                config1,
+                ..PerfEventAttr::ZERO
+            };
+            Attributes::new(attr.as_bytes().to_vec()).is_counted_by(pmu)
+        };
+        let branch_misses = u64::from(PERF_COUNT_HW_BRANCH_MISSES);
+        let counted = [
+            (PERF_TYPE_RAW, 0xc4, 0),
+            (PERF_TYPE_RAW, 0x100_00c4, 0),
+            (PERF_TYPE_RAW, 0x1b7, 1),
+            (PERF_TYPE_HARDWARE, 1, 0),
+            (PERF_TYPE_HARDWARE, 5 << 32 | 1, 0),
+            (PERF_TYPE_HW_CACHE, 0, 0),
+            (PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY, 0),
+        ];
+        for (type_, config, config1) in counted {
+            assert!(is_counted(&emulated, type_, config, config1), "{config:#x}");
+        }
+        let uncounted = [
+            (PERF_TYPE_RAW, 0x1ff),
+            // The type of another kind of core's raw events.
+            (12, 0x1ff),
+            (PERF_TYPE_HARDWARE, branch_misses),
+            // Misses of L1-dcache-loads.
+            (PERF_TYPE_HW_CACHE, 1 << 16),
+        ];
+        for (type_, config) in uncounted {
+            assert!(!is_counted(&emulated, type_, config, 0), "{config:#x}");
+            assert!(is_counted(&real, type_, config, 0), "{config:#x}");
+        }
     }
 
     #[test]

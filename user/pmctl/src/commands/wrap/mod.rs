@@ -72,7 +72,7 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
         pmu: Pmu::of_this_cpu().with_counters_of(&device),
         device,
         first_event_with_maps: None,
-        idle_events: BTreeSet::new(),
+        uncounted_events: BTreeSet::new(),
         has_tried_bpf: false,
         sampled_events: SampledEvents::default(),
         refused_events: 0,
@@ -140,7 +140,7 @@ struct CallServer<'a> {
     /// Name of the first sampled event that asks for records of mappings.
     first_event_with_maps: Option<String>,
     /// Names of the events that this PMU does not count.
-    idle_events: BTreeSet<String>,
+    uncounted_events: BTreeSet<String>,
     /// A call has tried to attach a BPF program to an event of the driver's.
     has_tried_bpf: bool,
     sampled_events: SampledEvents,
@@ -224,18 +224,14 @@ impl CallServer<'_> {
                 event,
                 close_on_exec,
                 wants_maps,
-                is_idle,
             } => {
                 self.sampled_events
                     .add(caller, SampleSource::Driver, sampled_name);
                 self.early_dummies
                     .replace(self.driver, &self.listener, request);
-                let name = || answer::event_in_words(caller, request.arguments[0]);
                 if wants_maps && self.first_event_with_maps.is_none() {
-                    self.first_event_with_maps = Some(name());
-                }
-                if is_idle {
-                    self.idle_events.insert(name());
+                    self.first_event_with_maps =
+                        Some(answer::event_in_words(caller, request.arguments[0]));
                 }
                 self.opened_events.add(self.driver, caller, &event);
                 self.listener
@@ -255,6 +251,11 @@ impl CallServer<'_> {
                 self.sampled_events
                     .add(caller, SampleSource::Kernel, sampled_name);
                 self.listener.leave_to_kernel(request)
+            }
+            CallAnswer::NotCounted { errno } => {
+                let name = answer::event_in_words(caller, request.arguments[0]);
+                self.uncounted_events.insert(name);
+                self.listener.fail(request, errno)
             }
             CallAnswer::Error { errno, cause } => {
                 if cause == Errno::EBUSY {
@@ -322,10 +323,10 @@ impl CallServer<'_> {
                 "no counter was free for {events}, so the program could not open them: {owners}.\n{advice}"
             ));
         }
-        if !self.idle_events.is_empty() {
-            let events: Vec<&str> = self.idle_events.iter().map(String::as_str).collect();
+        if !self.uncounted_events.is_empty() {
+            let events: Vec<&str> = self.uncounted_events.iter().map(String::as_str).collect();
             complain(format_args!(
-                "QEMU's emulation counts instructions, clocks, branches, loads and stores only: {} stayed at 0.\n\
+                "QEMU's emulation counts instructions, clocks, branches, loads and stores only, and not {}.\n\
                  Programs that need other events, as rr needs conditional branches, don't work in this virtual machine.",
                 events.join(", ")
             ));
@@ -390,6 +391,7 @@ fn report_call(request: &Request, answer: &CallAnswer) {
             "a dummy of the kernel's, until there is an event of the driver's".to_owned()
         }
         CallAnswer::Kernel(reason) => format!("left to the kernel: {reason}"),
+        CallAnswer::NotCounted { errno } => format!("{errno}: this PMU does not count it"),
         CallAnswer::Error { errno, cause } if errno == cause => errno.to_string(),
         CallAnswer::Error { errno, cause } => format!("{errno} (the driver: {cause})"),
         CallAnswer::CallerDied => "the caller has died".to_owned(),
