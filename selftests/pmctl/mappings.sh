@@ -78,7 +78,7 @@ begin() {
 	wait_until "has_events $record"
 }
 
-plan 32
+plan 35
 
 record -c $period -- ./all
 is "record succeeds" 0 $?
@@ -166,9 +166,23 @@ else
 	skip "doctor finds that all probes are off" "this kernel has no $probes"
 fi
 
+# wrapped_mappings: lets a wrapped perf record a program; $mappings is what fdinfo of perf's events says about mappings
+wrapped_mappings() {
+	# shellcheck disable=SC2016 # the inner shell expands it
+	try pmctl wrap -- perf record -q -o wrapped.data -e instructions:u -c 1000003 -- \
+		sh -c 'grep -hs "^mmap:" /proc/$PPID/fdinfo/* | sort -u >mappings; exec "$0" 5000000' ./bin/short_1
+	mappings=$(tr -d '[:space:]' <mappings)
+}
+
+wrapped_mappings
+says "fdinfo says that an event records mappings" "$mappings" mmap:1
+
 rmmod perfmon
 if insmod /lib/modules/no_kprobes.ko; then
 	load_module
+	wrapped_mappings
+	is "fdinfo says that an event records no mappings" mmap:0 "$mappings"
+	says "wrap says that names are missing" "$errors" 'no kprobes, so the driver can.t record mappings'
 	says "doctor finds that there are no kprobes" "$(pmctl doctor | tr -s ' \n' ' ')" ' note names .*no kprobes'
 	record -c $period -- ./all
 	is "record succeeds without kprobes" 0 $?
@@ -200,7 +214,7 @@ if insmod /lib/modules/no_kprobes.ko; then
 	result 0 "the probes go when no event needs them"
 else
 	load_module
-	for case in doctor record programs perf user says-so a-while fails memory left again go; do
+	for case in fdinfo wrap doctor record programs perf user says-so a-while fails memory left again go; do
 		skip "without kprobes: $case" "register_kprobes() can't be probed"
 	done
 fi
