@@ -412,8 +412,8 @@ typedef __u16 perfmon_event_id_t;
  *	On AMD they are AMD's events that count the same; LLC references and
  *	misses are those of level 2, as in Linux perf; AMD has no event for
  *	reference cycles and top-down slots
- * @PERFMON_GROUP_FIXED: 1 to 4, PERFMON_FIXED_EVENT_*: event n is fixed-function
- *	counter n - 1, which counts nothing else
+ * @PERFMON_GROUP_FIXED: 1 to 7, PERFMON_FIXED_EVENT_*: event n is fixed-function
+ *	counter n - 1, which counts nothing else. Fuchsia has 1 to 4
  * @PERFMON_GROUP_MODEL: 0 to 1023, each defined by PERFMON_DEFINE_EVENT
  * @PERFMON_GROUP_MISC: 32 to 41, PERFMON_MISC_EVENT_*: values that no counter of the
  *	PMU counts. Fuchsia's own events are below 32, and do not exist here
@@ -442,6 +442,10 @@ typedef enum perfmon_group_type perfmon_group_type_t;
 #define PERFMON_FIXED_EVENT_UNHALTED_CORE_CYCLES	2
 #define PERFMON_FIXED_EVENT_UNHALTED_REFERENCE_CYCLES	3
 #define PERFMON_FIXED_EVENT_TOPDOWN_SLOTS		4
+/* Slots of wrong paths, slots that the front end left empty, slots of what retired */
+#define PERFMON_FIXED_EVENT_TOPDOWN_BAD_SPECULATION	5
+#define PERFMON_FIXED_EVENT_TOPDOWN_FE_BOUND		6
+#define PERFMON_FIXED_EVENT_TOPDOWN_RETIRING		7
 
 /**
  * DOC: Values

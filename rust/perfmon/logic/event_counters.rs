@@ -96,8 +96,7 @@ impl EventCounters {
 /// Returns the fixed-function counter for an event. Fixed-function counters can neither detect edges nor compare with a
 /// counter mask.
 ///
-/// Intel has no event with the number 0. Linux and the event lists use the number 0 with a unit mask of n for
-/// fixed-function counter n - 1.
+/// Intel has no event with the number 0: see [`is_fixed_event`].
 fn fixed_counter(
     select: EventSelect,
     capabilities: &Capabilities,
@@ -106,13 +105,23 @@ fn fixed_counter(
     if select != EventSelect::new(select.event(), select.unit_mask()) {
         return None;
     }
-    let n = match (architectural_number(select), select.stopped()) {
-        (Some(abi::PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED), _) => 0,
-        (Some(abi::PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES), _) => 1,
-        (_, 0x0100 | 0x0200 | 0x0300 | 0x0400) => select.unit_mask() - 1,
+    let n = match architectural_number(select) {
+        Some(abi::PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED) => 0,
+        Some(abi::PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES) => 1,
+        _ if is_fixed_event(select) => select.unit_mask() - 1,
         _ => Core::for_microarchitecture(microarchitecture).fixed_counter(select)?,
     };
     CounterId::fixed(n).filter(|counter| capabilities.counters() & counter.bit() != 0)
+}
+
+/// Returns whether an event select of Intel has the number that Linux and the event lists use for the event of a
+/// fixed-function counter: event 0, with a unit mask of n for fixed-function counter n - 1.
+#[must_use]
+pub const fn is_fixed_event(select: EventSelect) -> bool {
+    matches!(
+        select.stopped(),
+        0x0100 | 0x0200 | 0x0300 | 0x0400 | 0x0500 | 0x0600 | 0x0700
+    )
 }
 
 /// Returns the general counters that can count an event of Intel, as a mask.
@@ -215,6 +224,15 @@ mod tests {
             counters_of(&skymont, M::Darkmont, 0x02c2),
             Ok((Some(6), 0xff))
         );
+        // The numbers that the event lists have for the events of these counters.
+        for (event, counter) in [(0x0500, 4), (0x0600, 5), (0x0700, 6)] {
+            assert_eq!(
+                counters_of(&skymont, M::Skymont, event),
+                Ok((Some(counter), 0))
+            );
+            assert_eq!(counters_of(&INTEL, M::GoldenCove, event), Err(NoEvent));
+        }
+        assert_eq!(counters_of(&skymont, M::Skymont, 0x0800), Err(NoEvent));
         assert_eq!(
             counters_of(&skymont, M::Gracemont, 0x0073),
             Ok((None, 0xff))

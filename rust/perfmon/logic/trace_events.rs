@@ -60,7 +60,7 @@ impl EventId {
             abi::PERFMON_GROUP_FIXED => {
                 let n = self.number().checked_sub(1)?.try_into().ok()?;
                 let counter = CounterId::fixed(n)?;
-                let is_listed = self.number() <= abi::PERFMON_FIXED_EVENT_TOPDOWN_SLOTS;
+                let is_listed = self.number() <= abi::PERFMON_FIXED_EVENT_TOPDOWN_RETIRING;
                 let is_present = capabilities.fixed >> n & 1 != 0;
                 (is_listed && is_present).then_some(Encoding::Fixed(counter))
             }
@@ -280,6 +280,14 @@ mod tests {
         assert_eq!(fixed_encoding(&INTEL, 4), Some(35));
         assert_eq!(fixed_encoding(&INTEL, 5), None);
         assert_eq!(fixed_encoding(&INTEL, 0x3ff), None);
+        let skymont = Capabilities {
+            fixed: 0b1111_0111,
+            ..INTEL
+        };
+        assert_eq!(fixed_encoding(&skymont, 4), None);
+        assert_eq!(fixed_encoding(&skymont, 5), Some(36));
+        assert_eq!(fixed_encoding(&skymont, 7), Some(38));
+        assert_eq!(fixed_encoding(&skymont, 8), None);
         assert_eq!(fixed_encoding(&AMD, 1), None);
     }
 

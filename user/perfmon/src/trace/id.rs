@@ -57,6 +57,9 @@ pub enum FixedEvent {
     CoreCycles = abi::PERFMON_FIXED_EVENT_UNHALTED_CORE_CYCLES,
     ReferenceCycles = abi::PERFMON_FIXED_EVENT_UNHALTED_REFERENCE_CYCLES,
     TopdownSlots = abi::PERFMON_FIXED_EVENT_TOPDOWN_SLOTS,
+    TopdownBadSpeculation = abi::PERFMON_FIXED_EVENT_TOPDOWN_BAD_SPECULATION,
+    TopdownFeBound = abi::PERFMON_FIXED_EVENT_TOPDOWN_FE_BOUND,
+    TopdownRetiring = abi::PERFMON_FIXED_EVENT_TOPDOWN_RETIRING,
 }
 
 /// Values that no counter counts: energy, temperatures, clocks. Each is recorded on the first CPU of its scope, a
