@@ -124,16 +124,27 @@ const char *leak_check_memory(const struct leak_check *l)
 	return lost;
 }
 
+/*
+ * Returns whether a line reports that a CPU lacks an architectural event, or that place-holders keep
+ * perf off, which the module reports at each load.
+ */
+static bool is_expected(const char *line)
+{
+	return strstr(line, "lacks") || strstr(line, "keeps Linux perf off");
+}
+
 const char *leak_check_log(const struct leak_check *l)
 {
 	static struct kmsg_lines lines;
+	int i;
 
 	if (kmsg_read_module(l->kmsg, &lines))
 		return "the log can't be read";
-	/* The module may report once that a CPU lacks an architectural event. */
-	if (lines.count == 1 && strstr(lines.line[0], "lacks"))
-		return "";
-	return lines.count ? lines.line[0] : "";
+	for (i = 0; i < lines.count && i < KMSG_MAX_LINES; i++) {
+		if (!is_expected(lines.line[i]))
+			return lines.line[i];
+	}
+	return lines.count > KMSG_MAX_LINES ? "too many lines" : "";
 }
 
 static const char *check_counting(int fd)

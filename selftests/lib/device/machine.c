@@ -45,6 +45,7 @@ int machine_read(struct machine *m)
 	if (!err)
 		err = device_ioctl(fd, PERFMON_GET_INFO, &m->info);
 	m->is_intel = pmu_registers()->select0 == MSR_IA32_PERFEVTSEL0;
+	m->select_bits = pmu_select_bits();
 	m->tsc_freq_known = device_ioctl(fd, PMIOTSTAMP, &t) != -ENOTTY;
 	read_arch_events(m);
 	close(fd);

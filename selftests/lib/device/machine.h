@@ -13,6 +13,7 @@ struct machine {
 	struct perfmon_properties properties;
 	struct perfmon_info info;
 	bool is_intel;
+	__u64 select_bits;	/* the bits that event selects have */
 	bool tsc_freq_known;	/* the TSC's frequency is known */
 	__u32 arch_events;	/* a bit for each PERFMON_ARCH_EVENT_* that CPUID lists */
 	__u32 arch_missing;	/* a bit for each architectural event that CPUID reports as missing */

@@ -8,8 +8,7 @@
 
 static bool has_unknown_bits(const struct model *m, __u64 select)
 {
-	return select & (SELECT_REFUSED |
-			 ~(m->machine->is_intel ? SELECT_INTEL : SELECT_AMD));
+	return select & (SELECT_REFUSED | ~m->machine->select_bits);
 }
 
 /*
@@ -24,7 +23,7 @@ static bool is_missing(const struct model *m, __u64 select)
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(encodings); i++) {
-		if ((select & SELECT_EVENT) == encodings[i])
+		if ((select & (SELECT_EVENT | SELECT_UMASK2)) == encodings[i])
 			return m->machine->arch_missing >> i & 1;
 	}
 	return false;

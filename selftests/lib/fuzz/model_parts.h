@@ -11,12 +11,11 @@
 /* Bits of an event select. */
 #define SELECT_EVENT	0xffffULL	/* with its unit mask */
 #define SELECT_NUMBER	0xf000000ffULL	/* of the event, without its unit mask */
+#define SELECT_UMASK2	0xff0000000000ULL /* Intel's second unit mask, from version 6 on */
 #define SELECT_MODE	((__u64)(PMCF_USR | PMCF_OS) << 16)
 #define SELECT_DRIVERS	((__u64)PMCF_SYS_FLAGS << 16)
 #define SELECT_EN	((__u64)PMCF_EN << 16)
 #define SELECT_REFUSED	((__u64)(PMCF_ANY | PMCF_PC) << 16)
-#define SELECT_INTEL	0xffffffffULL
-#define SELECT_AMD	0xfffffffffULL
 
 static inline bool model_is_fixed(int num)
 {
