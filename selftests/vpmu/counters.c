@@ -25,7 +25,7 @@
 #define OS		(1ULL << 17)
 #define INV		(1ULL << 23)
 #define CMASK(n)	((__u64)(n) << 24)
-#define MAX_COUNTERS	(16 + 3)
+#define MAX_COUNTERS	(16 + 7)
 
 /* More than the instructions in user mode of the msr_write() calls around a loop */
 #define OVERHEAD	2000
@@ -60,8 +60,13 @@ FIXTURE_SETUP(counters)
 	/* CPI=off is set if QEMU has pmu-cpi=off: one cycle per instruction. */
 	const char *cpi = getenv("CPI");
 	const bool off = cpi && !strcmp(cpi, "off");
-	/* Instructions, cycles, reference cycles */
-	const unsigned int fixed_rates[] = { 8, off ? 8 : 10, off ? 8 : 9 };
+	/*
+	 * Instructions, cycles, reference cycles, slots; slots of wrong paths, of the front end, of what
+	 * retired
+	 */
+	const unsigned int fixed_rates[] = {
+		8, off ? 8 : 10, off ? 8 : 9, off ? 32 : 40, 4, 12, 16,
+	};
 	const struct pmu_registers *r = pmu_registers();
 	unsigned int i;
 
@@ -160,7 +165,7 @@ TEST_F(counters, counters_are_exact)
 		__u64 thrice = count(c, c->usr, 0, 3 * N);
 
 		EXPECT_LE(LOOP_INSNS * N * c->rate / 8, once);
-		EXPECT_GE(LOOP_INSNS * N * c->rate / 8 + OVERHEAD, once);
+		EXPECT_GE((LOOP_INSNS * N + OVERHEAD) * c->rate / 8, once);
 		EXPECT_EQ(LOOP_INSNS * 2 * N * c->rate / 8, thrice - once) {
 			TH_LOG("counter %d", c->status);
 		}
@@ -457,7 +462,7 @@ TEST_F(counters, global_control_stops_the_counters)
 		EXPECT_EQ(0ULL, count(c, c->usr, 0, N));
 		ASSERT_EQ(0, msr_write(0, self->global_ctrl,
 				       1ULL << c->status));
-		EXPECT_LE(LOOP_INSNS * N, count(c, c->usr, 0, N)) {
+		EXPECT_LE(LOOP_INSNS * N * c->rate / 8, count(c, c->usr, 0, N)) {
 			TH_LOG("counter %d", c->status);
 		}
 	}

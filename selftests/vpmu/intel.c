@@ -47,8 +47,9 @@ TEST_F(intel, reserved_bits_fault)
 		ASSERT_EQ(0, msr_read(0, MSR_IA32_PERF_GLOBAL_CTRL, &saved));
 		EXPECT_EQ(-EIO, msr_write(0, MSR_IA32_PERF_GLOBAL_CTRL,
 					  (all + 1) & ~all));
+		/* No processor has fixed counter 7. */
 		EXPECT_EQ(-EIO, msr_write(0, MSR_IA32_PERF_GLOBAL_CTRL,
-					  1ULL << 35));
+					  1ULL << 39));
 		EXPECT_EQ(0, msr_write(0, MSR_IA32_PERF_GLOBAL_CTRL, all));
 		EXPECT_EQ(self->p.metrics ? 0 : -EIO,
 			  msr_write(0, MSR_IA32_PERF_GLOBAL_CTRL, all | EN_PERF_METRICS));
@@ -63,7 +64,7 @@ TEST_F(intel, reserved_bits_fault)
 		EXPECT_EQ(has_any_thread ? 0 : -EIO,
 			  msr_write(0, MSR_IA32_FIXED_CTR_CTRL, 1 << 2));
 		EXPECT_EQ(-EIO, msr_write(0, MSR_IA32_FIXED_CTR_CTRL,
-					  1 << 12));
+					  1 << 28));
 		EXPECT_EQ(0, msr_write(0, MSR_IA32_FIXED_CTR_CTRL, 0));
 		EXPECT_EQ(-EIO, msr_write(0, MSR_IA32_FIXED_CTR(0),
 					  1ULL << self->p.width));

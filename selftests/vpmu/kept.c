@@ -29,6 +29,7 @@ static const struct kept {
 	{ MSR_IA32_PERFEVTSEL0, PERFEVTSEL_INT | 0xc0, false },
 	{ MSR_IA32_PMC0, 0x12345678, false },
 	{ MSR_IA32_FIXED_CTR(0), 0x123456789a, false },
+	{ MSR_IA32_FIXED_CTR(6), 0x56789abcde, false },
 	{ MSR_IA32_FIXED_CTR_CTRL, 8, false },
 	{ MSR_IA32_DEBUGCTL, 1 << 11, true },
 	{ MSR_LBR_SELECT, 0x1f0, false },
