@@ -124,6 +124,17 @@ impl Event {
         })
     }
 
+    /// Returns the count between two [readings](Self::read_with_times) of this event.
+    ///
+    /// # Errors
+    /// [`Cause::OtherCore`] if the event was not counted for a part of the time, so that the count would be too low.
+    pub fn count_between(&self, before: &Reading, after: &Reading) -> Result<u64, Error> {
+        after.count_since(before).ok_or_else(|| Error {
+            attempt: Attempt::ReadEvent(self.label.clone()),
+            cause: Cause::OtherCore,
+        })
+    }
+
     /// Returns the number of lost samples: the [ring](crate::Sampler) was full, or the interrupt came too late.
     ///
     /// # Errors

@@ -158,10 +158,7 @@ impl UserPage<'_> {
     /// # Errors
     /// [`Cause::OtherCore`] if the event had no counter for a part of the time, so that the count would be too low.
     pub fn count_between(&self, before: &Reading, after: &Reading) -> Result<u64, Error> {
-        after.count_since(before).ok_or_else(|| Error {
-            attempt: Attempt::ReadEvent(self.event.label().clone()),
-            cause: Cause::OtherCore,
-        })
+        self.event.count_between(before, after)
     }
 }
 
