@@ -49,6 +49,21 @@ impl<'a> Bencher<'a> {
         });
     }
 
+    /// Counts all threads of the process, and the threads and processes that they create, instead of the calling thread
+    /// only: for a function that gives its work to a pool, or that starts threads and joins them.
+    ///
+    /// The count has a spread if threads are started, woken or joined: see the crate's documentation. The events are
+    /// read by system calls, whose instructions in user mode are subtracted.
+    ///
+    /// # Panics
+    /// If the threads of the process are unknown, because there is no /proc, or because they change all the time.
+    pub fn all_threads(mut self) -> Self {
+        if let Task::Count(meter, _) = &mut self.task {
+            meter.count_all_threads();
+        }
+        self
+    }
+
     /// Prepares an input for each pass, outside of the counted part.
     pub fn with_inputs<Input, Make: FnMut() -> Input>(self, make: Make) -> WithInputs<'a, Make> {
         WithInputs {

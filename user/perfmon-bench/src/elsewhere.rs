@@ -27,6 +27,10 @@ pub(crate) enum Meter {}
 pub(crate) enum Error {}
 
 impl Meter {
+    pub(crate) fn count_all_threads(&mut self) {
+        match *self {}
+    }
+
     pub(crate) fn count_pass(&mut self, _: &mut dyn FnMut()) -> Result<Vec<u64>, Error> {
         match *self {}
     }

@@ -16,6 +16,10 @@
 //! clock, random numbers or a hash map with random keys, the count is shown with a spread, and its change with an
 //! interval. If only the two processes differ, six processes count the benchmark.
 //!
+//! [`Bencher::all_threads`] counts all threads of the process. Starting, waking and joining threads takes more or fewer
+//! instructions, as the threads happen to run, so such a count has a spread: let the work be large beside them. Join
+//! the threads (`JoinHandle::join`), because the end of `thread::scope` does not wait for their last instructions.
+//!
 //! Nothing is counted on other machines than x86-64 with Linux: there the benchmarks are built, `cargo test` calls each
 //! once, and `cargo bench` ends with exit code 125.
 //!

@@ -149,7 +149,8 @@ impl Suite {
     /// counted, for example because they panic.
     fn count(&self, options: &Options) -> Result<(Vec<BenchEntry>, Vec<String>), String> {
         // Reports an error that all benchmarks would have, such as an unknown event, only once.
-        open_meter(&options.events())?;
+        let opened = meter(&options.events())?.open();
+        opened.map_err(|error| with_help(&error))?;
         let processes = Processes::new(&options.events(), &options.env)?;
         if let Some(warning) = turn_off_random_addresses() {
             print_error(&self.target.name, &warning);
@@ -238,20 +239,16 @@ impl Suite {
     }
 }
 
-/// Opens events of this thread, and returns a meter that reads them.
-fn open_meter(events: &[String]) -> Result<Meter, String> {
-    let events = events
-        .iter()
-        .map(|name| Event::named(name)?.this_thread().open());
+/// Returns a meter of these events.
+fn meter(events: &[String]) -> Result<Meter, String> {
+    let events = events.iter().map(|name| Event::named(name));
     let events = events.collect::<Result<_, _>>();
-    events
-        .and_then(Meter::new)
-        .map_err(|error| with_help(&error))
+    events.map(Meter::new).map_err(|error| with_help(&error))
 }
 
 /// Counts a benchmark in this process.
 fn count_here(bench: &mut Bench, events: &[String]) -> Result<Counts, String> {
-    let mut meter = open_meter(events)?;
+    let mut meter = meter(events)?;
     let mut values = vec![Vec::new(); events.len()];
     let mut result = None;
     (bench.run)(Bencher {

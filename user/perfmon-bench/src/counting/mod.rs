@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counting on x86-64 Linux, which can have the driver. `elsewhere.rs` has the same interface for other machines.
 
+mod all_threads;
 mod baseline;
 mod compare;
 mod meter;
@@ -8,6 +9,7 @@ mod meter;
 mod pass_counter;
 mod process;
 mod report;
+mod this_thread;
 mod vm;
 
 pub(crate) use baseline::{Target, folder};
