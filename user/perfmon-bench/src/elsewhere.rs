@@ -27,6 +27,10 @@ pub(crate) enum Meter {}
 pub(crate) enum Error {}
 
 impl Meter {
+    pub(crate) fn take(&mut self) -> Self {
+        match *self {}
+    }
+
     pub(crate) fn count_all_threads(&mut self) {
         match *self {}
     }

@@ -4,6 +4,7 @@
 use std::marker::PhantomData;
 
 use crate::bencher::Bencher;
+use crate::compat::libtest;
 
 /// A function that `main!` lists. `Kind` tells the implementations apart.
 #[diagnostic::on_unimplemented(
@@ -19,6 +20,10 @@ pub trait Function<Arguments, Kind> {
 #[derive(Debug)]
 pub struct WithBencher;
 
+/// A function that takes the bencher of Rust's test library.
+#[derive(Debug)]
+pub struct WithLibtestBencher;
+
 /// A function that is counted itself, and returns `Output`.
 #[derive(Debug)]
 pub struct Plain<Output>(PhantomData<Output>);
@@ -26,6 +31,12 @@ pub struct Plain<Output>(PhantomData<Output>);
 impl<F: FnMut(Bencher<'_>)> Function<(), WithBencher> for F {
     fn count(&mut self, bencher: Bencher<'_>, (): &()) {
         self(bencher);
+    }
+}
+
+impl<F: FnMut(&mut libtest::Bencher<'_>)> Function<(), WithLibtestBencher> for F {
+    fn count(&mut self, bencher: Bencher<'_>, (): &()) {
+        self(&mut libtest::Bencher::new(bencher));
     }
 }
 

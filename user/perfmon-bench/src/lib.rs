@@ -46,6 +46,7 @@
 )]
 
 mod bencher;
+pub mod compat;
 #[cfg(feature = "criterion")]
 mod counted_event;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", not(perfmon_elsewhere)))]

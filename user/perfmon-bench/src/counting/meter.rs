@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The counts of a call.
 
+use std::mem;
+
 use perfmon::Error;
 use perfmon::event::Builder;
 
@@ -37,6 +39,11 @@ impl Meter {
             counts_all_threads: false,
             counters: None,
         }
+    }
+
+    /// Returns the meter, and leaves one without events.
+    pub(crate) fn take(&mut self) -> Self {
+        mem::replace(self, Self::new(Vec::new()))
     }
 
     /// Counts all threads of the process from the next pass on.
