@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Tests in the forms that pytest-benchmark and pytest-codspeed document. Run with `-p perfmon.benchmark`."""
+
+import pytest
+
+
+def add(a, b=0, name=""):
+    return a + b
+
+
+def test_call(benchmark):
+    assert benchmark(add, 1, b=2, name="x") == 3
+
+
+def test_decorator(benchmark):
+    calls = []
+
+    @benchmark
+    def _():
+        calls.append(add(1))
+
+    assert calls
+
+
+def test_pedantic(benchmark):
+    benchmark.group = "adding"
+    benchmark.extra_info["a"] = 1
+    assert benchmark.pedantic(add, args=(1,), kwargs={"b": 4}, rounds=100, iterations=5) == 5
+    # A test has one count.
+    with pytest.raises(ValueError, match="counted already"):
+        benchmark(add, 1)
+
+
+def test_setup(benchmark):
+    made = []
+
+    def make():
+        made.append([3, 1, 2])
+        return (made[-1],), {"reverse": True}
+
+    assert benchmark.pedantic(sorted, setup=make, rounds=3) == [3, 2, 1]
+    assert len(made) >= 3
+
+
+def test_teardown(benchmark):
+    with pytest.raises(NotImplementedError):
+        benchmark.pedantic(add, args=(1,), teardown=print)
+
+
+@pytest.mark.benchmark
+def test_whole(tmp_path):
+    assert tmp_path.name and sum(range(1000)) == 499500
+
+
+def test_not_counted():
+    assert True
