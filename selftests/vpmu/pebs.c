@@ -6,9 +6,11 @@
 #include <asm/unistd.h>
 #include <errno.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "branches.h"
 #include "event_ring.h"
 #include "harness.h"
 #include "loop.h"
@@ -241,6 +243,94 @@ TEST_F(pebs, counter_of_cycles_overflows_at_each_instruction)
 	while (event_ring_next(&ring, &record))
 		samples += record.header.type == PERF_RECORD_SAMPLE;
 	EXPECT_LT(100, samples);
+	event_ring_unmap(&ring);
+	close(fd);
+}
+
+/* The branches of run_branches(). Before each comes the one of the next line, and before the last one the first. */
+static void list_branches(const struct branch_addresses *s, __u64 branches[ROUND_BRANCHES][2])
+{
+	const __u64 list[ROUND_BRANCHES][2] = {
+		{ s->jump, s->call }, { s->ret, s->next }, { s->call, s->target },
+	};
+
+	memcpy(branches, list, sizeof(list));
+}
+
+/* Returns the index of the last branch up to the instruction at @ip, or -1 if that is not in run_branches(). */
+static int last_branch(const struct branch_addresses *s, __u64 ip)
+{
+	if (ip == s->jump)
+		return 0;
+	if (ip == s->ret || ip == s->next)
+		return 1;
+	return ip == s->call || ip == s->target ? 2 : -1;
+}
+
+/*
+ * With formats from 4 on, the groups of a record can have the branches up to its instruction. perf selects them in
+ * PEBS_DATA_CFG, and copies them to the sample.
+ */
+TEST_F(pebs, records_have_the_branches_up_to_their_instruction)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_HARDWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_HW_INSTRUCTIONS,
+		/* Samples of all instructions of a round. */
+		.sample_period = 200 * ROUND_INSNS + 1,
+		.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_BRANCH_STACK,
+		.branch_sample_type = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_ANY,
+		.precise_ip = 2,
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+		.disabled = 1,
+	};
+	unsigned long in_loop = 0, right = 0, by_branch[ROUND_BRANCHES] = {};
+	__u64 branches[ROUND_BRANCHES][2];
+	struct branch_addresses s;
+	struct event_record record;
+	struct event_ring ring;
+	int fd;
+
+	if (self->format == 3)
+		return;
+	ASSERT_EQ(0, perf_lift_limits());
+	fd = syscall(__NR_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, event_ring_map(&ring, fd, 8, false));
+	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_ENABLE, 0));
+	run_branches(&s, 100000);
+	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_DISABLE, 0));
+	list_branches(&s, branches);
+	while (event_ring_next(&ring, &record)) {
+		/* The address, the number of branches, and three words for each. */
+		const __u64 *words = record.words;
+		int last = record.header.type == PERF_RECORD_SAMPLE ? last_branch(&s, words[0]) : -1;
+		__u64 i;
+
+		if (last < 0)
+			continue;
+		in_loop++;
+		for (i = 0; i < words[1]; i++) {
+			const __u64 *expected = branches[(last + i) % ROUND_BRANCHES];
+
+			if (words[2 + 3 * i] != expected[0] || words[3 + 3 * i] != expected[1])
+				break;
+		}
+		if (i == words[1] && i >= 2 * ROUND_BRANCHES) {
+			right++;
+			by_branch[last]++;
+		}
+	}
+	/* The return from an interrupt is a branch, too. */
+	EXPECT_LT(400UL, in_loop);
+	EXPECT_LT(in_loop * 9 / 10, right) {
+		TH_LOG("%lu of %lu samples have the predicted branches", right, in_loop);
+	}
+	EXPECT_LT(0UL, by_branch[0]);
+	EXPECT_LT(0UL, by_branch[1]);
+	EXPECT_LT(0UL, by_branch[2]);
 	event_ring_unmap(&ring);
 	close(fd);
 }
