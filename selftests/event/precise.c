@@ -61,21 +61,40 @@ static const __u64 periods[] = {
 	2, 3, 4, 5, 7, 16, 31, 97, 101, 256, PERIOD, 4096, 10007, 65537, 100003, 1000003,
 };
 
-TEST_F(event, each_sample_is_at_the_predicted_instruction)
+/* Samples loops with each of the periods, which are @longer by as many events. Returns the number of samples. */
+static unsigned long sample_all_periods(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+					const FIXTURE_VARIANT(event) *variant, __u64 longer)
 {
 	struct sampler *s = &self->samplers[0];
+	unsigned long samples = 0;
 	unsigned int i;
 
-	ASSERT_EQ(0, pin_to_cpu(self->cpu));
 	for (i = 0; i < ARRAY_SIZE(periods); i++) {
-		__u64 period = periods[i];
+		__u64 period = periods[i] + longer;
 		/* The ring has room for the samples, and they are too few to be throttled. */
 		unsigned long n = period < 97 ? 1000 * period : period < PERIOD ? N : 20 * N;
 
 		sample_loop(_metadata, variant, s, precise_every(period), n);
-		check_places(_metadata, variant, s, period, gettid(), LOOP_INSNS * n);
+		samples += check_places(_metadata, variant, s, period, gettid(), LOOP_INSNS * n);
 		sampler_close(s);
 	}
+	return samples;
+}
+
+/* With SAMPLES in the environment, loops are sampled until there are as many samples. */
+TEST_F_TIMEOUT(event, each_sample_is_at_the_predicted_instruction, 36000)
+{
+	unsigned long wanted = env_number("SAMPLES", 1), samples = 0, more;
+	__u64 longer;
+
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	for (longer = 0; samples < wanted; longer++) {
+		more = sample_all_periods(_metadata, self, variant, longer);
+		ASSERT_LT(0UL, more);
+		samples += more;
+	}
+	if (wanted > 1)
+		TH_LOG("%lu samples", samples);
 }
 
 TEST_F(event, precise_level_1_does_the_same)
