@@ -73,10 +73,17 @@ impl Task {
     }
 
     fn decode(reader: &mut Reader<'_>) -> Option<Self> {
-        Some(Self {
-            pid: reader.u32()?,
-            tid: reader.u32()?,
-        })
+        let [word] = reader.word_array()?;
+        Some(Self::from_word(word))
+    }
+
+    /// Returns the task of a word with the process number in its lower half, and the thread number in its upper half.
+    #[expect(clippy::cast_possible_truncation, reason = "a half of the word")]
+    const fn from_word(word: u64) -> Self {
+        Self {
+            pid: word as u32,
+            tid: (word >> 32) as u32,
+        }
     }
 }
 
@@ -301,13 +308,14 @@ impl Sample {
         misc: u16,
         parts: SampleParts,
     ) -> Option<Stamp> {
-        self.event = usize::try_from(reader.u64()?.checked_sub(FIRST_ID)?).ok()?;
-        self.ip = reader.u64()?;
-        let task = Task::decode(&mut reader)?;
-        let time = reader.u64()?;
+        let [id, ip, task, time] = reader.word_array()?;
+        self.event = usize::try_from(id.checked_sub(FIRST_ID)?).ok()?;
+        self.ip = ip;
+        let task = Task::from_word(task);
         self.access.address = optional_word(&mut reader, parts.has_data_address)?;
-        let cpu = u32::try_from(reader.u64()?).ok()?;
-        self.period = reader.u64()?;
+        let [cpu, period] = reader.word_array()?;
+        let cpu = u32::try_from(cpu).ok()?;
+        self.period = period;
         self.chain.clear();
         if parts.has_chain {
             reader.append_words(&mut self.chain)?;
@@ -451,9 +459,9 @@ pub(super) fn decode_record_over(
     bytes: &[u8],
     parts: SampleParts,
 ) -> Option<(bool, usize)> {
-    let mut header = Reader(bytes);
-    let (kind, misc) = (header.u32()?, header.u16()?);
-    let size = usize::from(header.u16()?);
+    let [kind @ .., m0, m1, s0, s1] = *bytes.first_chunk::<HEADER_SIZE>()?;
+    let (kind, misc) = (u32::from_le_bytes(kind), u16::from_le_bytes([m0, m1]));
+    let size = usize::from(u16::from_le_bytes([s0, s1]));
     let content = bytes.get(HEADER_SIZE..size)?;
     if kind == PERF_RECORD_SAMPLE {
         if !record.is_sample() {
