@@ -6,6 +6,7 @@ mod accesses;
 mod branches;
 mod callers;
 mod fused;
+mod known_rows;
 mod mode_mark;
 mod nameless;
 mod needed_data;

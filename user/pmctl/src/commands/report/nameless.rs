@@ -11,7 +11,7 @@ use super::packages;
 use super::values::percent_text;
 use crate::recording::address_spaces::FileNumber;
 use crate::recording::file_text::path_of_text;
-use crate::recording::perfdata::{Recording, SymbolTable};
+use crate::recording::perfdata::{Recording, Sample, SymbolTable};
 use crate::recording::profile::NamedSample;
 use crate::recording::symbols::{Elf, jit, path_on_this_machine};
 use crate::system::screen::Colors;
@@ -26,7 +26,9 @@ const MAX_FILES: usize = 5;
 #[derive(Debug, Default)]
 pub(crate) struct NamelessSamples {
     /// Path of each file, and the sums of its samples' periods.
-    files: AHashMap<FileNumber, (String, PeriodSums)>,
+    files: Vec<(String, PeriodSums)>,
+    /// The index of each file in `files`.
+    index_of_file: AHashMap<FileNumber, usize>,
     /// The sums over all samples, with a name or without.
     all: PeriodSums,
 }
@@ -82,18 +84,24 @@ impl PartialOrd for Share {
 }
 
 impl NamelessSamples {
-    /// Adds a sample.
-    pub(super) fn add_sample(&mut self, named: &NamedSample<'_>) {
-        let (event, period) = (named.sample.event, named.sample.period);
-        self.all.add(event, period);
+    /// Returns the index of the file that lacks the name of a sample's function; `None` if it lacks none.
+    pub(super) fn index(&mut self, named: &NamedSample<'_>) -> Option<usize> {
         if named.site.has_symbol() || named.sample.in_kernel() {
-            return;
+            return None;
         }
-        if let Some(file) = named.site.file_number() {
-            let entry = self.files.entry(file);
-            let (_, sums) =
-                entry.or_insert_with(|| (named.site.path().into_owned(), PeriodSums::default()));
-            sums.add(event, period);
+        let file = named.site.file_number()?;
+        Some(*self.index_of_file.entry(file).or_insert_with(|| {
+            let path = named.site.path().into_owned();
+            self.files.push((path, PeriodSums::default()));
+            self.files.len() - 1
+        }))
+    }
+
+    /// Adds a sample, whose file has this [`index`](Self::index).
+    pub(super) fn add_sample(&mut self, file: Option<usize>, sample: &Sample) {
+        self.all.add(sample.event, sample.period);
+        if let Some(file) = file {
+            self.files[file].1.add(sample.event, sample.period);
         }
     }
 
@@ -104,7 +112,7 @@ impl NamelessSamples {
         colors: Colors,
         output: &mut impl Write,
     ) -> io::Result<()> {
-        let files = self.files.values();
+        let files = self.files.iter();
         let mut files: Vec<(&str, Share)> = files
             .map(|(path, sums)| (&path[..], sums.largest_share(&self.all)))
             .filter(|(path, share)| share.is_large() && lacks_names(recording, path))

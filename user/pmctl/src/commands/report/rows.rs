@@ -9,6 +9,7 @@ use anyhow::Result;
 
 use super::accesses::{AccessId, access_text};
 use super::callers::{self, Tree};
+use super::known_rows::{KnownRow, KnownRows};
 use super::mode_mark::mode_mark;
 use super::nameless::NamelessSamples;
 use crate::args::{Key, Order, Report};
@@ -29,6 +30,19 @@ pub(crate) struct Share {
     /// Events of the samples in the function and in the functions that it calls.
     pub(crate) children: u64,
     pub(crate) callers: Tree,
+}
+
+impl Share {
+    /// Adds samples in the function itself.
+    fn add_own(&mut self, events: u64, samples: u64) {
+        self.events = self.events.saturating_add(events);
+        self.samples = self.samples.saturating_add(samples);
+    }
+
+    /// Adds samples in the function itself, or in a function that it calls.
+    fn add_children(&mut self, events: u64) {
+        self.children = self.children.saturating_add(events);
+    }
 }
 
 /// Call chains that are cut, and files whose functions have no names.
@@ -157,7 +171,7 @@ impl Grouping {
     }
 
     /// Returns whether rows need the callers of a sample.
-    fn has_chains(&self) -> bool {
+    pub(super) fn has_chains(&self) -> bool {
         self.children || self.graph.is_some()
     }
 
@@ -201,27 +215,50 @@ pub(crate) fn sum_by_row(
     let mut nameless = NamelessSamples::default();
     let mut sums = RowSums::new(grouping);
     let is_filtered = !grouping.filter.is_empty();
-    let add_sample = |named: &NamedSample<'_>, names: &SampleNames<'_>| {
-        if is_filtered && !grouping.filter.keeps(named, names) {
-            return Ok(());
-        }
-        let samples = recording.sample_count(named.sample);
-        nameless.add_sample(named);
-        let (sampled_function, all);
-        let chain = if grouping.has_chains() || source_lines.is_some() {
-            all = grouping.chain(named, names, source_lines);
-            &all[..]
-        } else {
-            sampled_function = Frame::of_sample(named);
-            slice::from_ref(&sampled_function)
-        };
-        sums.add_sample((named, names), chain, samples);
-        Ok(())
-    };
-    let cut_chains = if grouping.has_chains() {
-        profile::each_sample(recording, add_sample)?
+    let cut_chains = if KnownRows::fit(grouping, source_lines.is_some()) {
+        let mut known_rows = KnownRows::new(&grouping.keys);
+        profile::each_unnamed_sample(recording, |stamp, sample, names| {
+            let KnownRow { row, nameless_file } =
+                known_rows.find_or_insert_with((stamp, sample), names.version(), || {
+                    let named = names.named(stamp, sample);
+                    let frame = Frame::of_sample(&named);
+                    KnownRow {
+                        row: sums.row((&named, names), &frame),
+                        nameless_file: nameless.index(&named),
+                    }
+                });
+            nameless.add_sample(nameless_file, sample);
+            let samples = recording.sample_count(sample);
+            let share = &mut sums.shares[row];
+            share.add_own(sample.period, samples);
+            share.add_children(sample.period);
+            Ok(())
+        })?;
+        CutChains::default()
     } else {
-        profile::each_sample_without_unwinding(recording, add_sample)?
+        let add_sample = |named: &NamedSample<'_>, names: &SampleNames<'_>| {
+            if is_filtered && !grouping.filter.keeps(named, names) {
+                return Ok(());
+            }
+            let nameless_file = nameless.index(named);
+            nameless.add_sample(nameless_file, named.sample);
+            let (sampled_function, all);
+            let chain = if grouping.has_chains() || source_lines.is_some() {
+                all = grouping.chain(named, names, source_lines);
+                &all[..]
+            } else {
+                sampled_function = Frame::of_sample(named);
+                slice::from_ref(&sampled_function)
+            };
+            let samples = recording.sample_count(named.sample);
+            sums.add_sample((named, names), chain, samples);
+            Ok(())
+        };
+        if grouping.has_chains() {
+            profile::each_sample(recording, add_sample)?
+        } else {
+            profile::each_sample_without_unwinding(recording, add_sample)?
+        }
     };
     let tables = sums.into_tables(recording.events.len());
     Ok((
@@ -278,15 +315,14 @@ impl<'a> RowSums<'a> {
             let row = self.row((named, names), frame);
             let share = &mut self.shares[row];
             if index == own_index {
-                share.events = share.events.saturating_add(events);
-                share.samples = share.samples.saturating_add(samples);
+                share.add_own(events, samples);
             }
             // Counts the sample only once for a function that calls itself, or another function of the same name.
             if self.counted_rows.contains(&row) {
                 continue;
             }
             self.counted_rows.push(row);
-            share.children = share.children.saturating_add(events);
+            share.add_children(events);
             if let Some(order) = grouping.graph {
                 let path = callers::shown_path(order, chain, (index, grouping.children));
                 share.callers.add_path(path, events);
@@ -377,7 +413,9 @@ mod tests {
 
     use super::*;
     use crate::recording::perfdata::example::example;
-    use crate::recording::perfdata::{Body, Record, Records, Symbol, SymbolTable};
+    use crate::recording::perfdata::{
+        Body, Map, Record, Records, Sample, Symbol, SymbolTable, Task,
+    };
 
     /// Returns the example recording, with only the program's part in the call chain of the kernel's sample.
     fn without_kernel_callers() -> Recording {
@@ -456,6 +494,63 @@ mod tests {
                 assert_eq!(own("interrupted"), None);
             }
         }
+    }
+
+    #[test]
+    fn rows_follow_new_mappings_and_names() {
+        let task = Task::leader(7);
+        let map = |file: &str| {
+            Body::Map(Map {
+                task,
+                start: 0x1000,
+                length: 0x1000,
+                file: file.into(),
+                ..Map::default()
+            })
+        };
+        let comm = |name: &str| Body::Comm {
+            task,
+            name: name.to_owned(),
+            exec: false,
+        };
+        let sample = Body::Sample(Sample {
+            ip: 0x1000,
+            period: 10,
+            ..Sample::default()
+        });
+        let bodies = [
+            comm("a"),
+            map("/a"),
+            sample.clone(),
+            sample.clone(),
+            map("/b"),
+            sample.clone(),
+            comm("b"),
+            sample,
+        ];
+        let stamp = Stamp {
+            task,
+            ..Stamp::default()
+        };
+        let mut recording = example(false);
+        recording.records = Records::from(&bodies.map(|body| Record { stamp, body })[..]);
+        let grouping = Grouping {
+            keys: vec![Key::Comm, Key::Dso],
+            children: false,
+            graph: None,
+            inline: false,
+            max_stack: 1,
+            filter: Filter::default(),
+        };
+        let (tables, _) = sum_by_row(&recording, &grouping, None).expect("it is whole");
+        let sums = |comm: &str, dso: &str| {
+            let share = &tables[0][&vec![comm.to_owned(), dso.to_owned()]];
+            (share.events, share.samples)
+        };
+        assert_eq!(tables[0].len(), 3);
+        assert_eq!(sums("a", "a"), (20, 2));
+        assert_eq!(sums("a", "b"), (10, 1));
+        assert_eq!(sums("b", "b"), (10, 1));
     }
 
     #[test]

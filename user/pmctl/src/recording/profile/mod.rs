@@ -22,7 +22,7 @@ pub(crate) use filter::{Filter, TimeSpan};
 pub(crate) use sample_names::{NamedSample, SampleNames, Site};
 pub(crate) use source_lines::SourceLines;
 
-use crate::recording::perfdata::{self, Body, BuildId, Recording, RecordingBytes};
+use crate::recording::perfdata::{self, Body, BuildId, Recording, RecordingBytes, Sample, Stamp};
 use crate::recording::places::Places;
 use crate::recording::symbols::DebugFiles;
 use crate::recording::unwind::{self, CutChains, RecordedFiles, Unwinder};
@@ -151,6 +151,23 @@ pub(crate) fn each_sample_without_unwinding(
     Ok(CutChains::default())
 }
 
+/// Calls `visit` for each sample, for callers that need no call chains, and look the names up with
+/// [`SampleNames::named`] where they need them.
+pub(crate) fn each_unnamed_sample(
+    recording: &Recording,
+    mut visit: impl FnMut(Stamp, &Sample, &SampleNames<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut names = SampleNames::new(recording);
+    let mut reader = recording.records.reader();
+    while let Some(record) = reader.next_record()? {
+        match &record.body {
+            Body::Sample(sample) => visit(record.stamp, sample, &names)?,
+            _ => names.apply(record),
+        }
+    }
+    Ok(())
+}
+
 /// Calls `visit` for each sample; unwinds its stack if there is an unwinder.
 fn visit_samples(
     recording: &Recording,
@@ -185,11 +202,7 @@ fn visit_samples(
             unwinder.append(process, sample.ip, user_stack, &mut sample.chain);
         }
         let has_frame_pointers = !has_call_stack && sample.user_stack.is_none();
-        let named = NamedSample {
-            stamp: record.stamp,
-            sample,
-            site: names.sampled_site(record.stamp.task.pid, sample, sample.ip),
-        };
+        let named = names.named(record.stamp, sample);
         if let (true, Some(unwinder)) = (has_frame_pointers, &mut unwinder) {
             if let Some(ends_early) = names.ends_early(&named) {
                 unwinder.count_by_frame_pointers(process, named.sample.ip, ends_early);

@@ -104,6 +104,8 @@ pub(crate) struct SampleNames<'a> {
     /// The tasks that have ended last, the oldest first. These tasks still have their names and mappings, because samples of
     /// the kernel's work at the end of a task come after the record of its end.
     ended_tasks: VecDeque<Task>,
+    /// See [`version`](Self::version).
+    version: u64,
 }
 
 /// The largest number of tasks that still have their names and mappings after they have ended.
@@ -118,12 +120,25 @@ impl<'a> SampleNames<'a> {
             files: Vec::new(),
             spaces: AddressSpaces::default(),
             ended_tasks: VecDeque::new(),
+            version: 1,
         }
+    }
+
+    /// Returns the number of the present names, from 1 on. While it is the same, an address of a task has the same names,
+    /// and so has the task.
+    pub(crate) const fn version(&self) -> u64 {
+        self.version
     }
 
     /// Applies a record.
     pub(super) fn apply(&mut self, record: &Record) {
         self.spaces.apply(record);
+        if !matches!(
+            record.body,
+            Body::Sample(_) | Body::Switch { .. } | Body::Lost(_)
+        ) {
+            self.version += 1;
+        }
         match &record.body {
             Body::Exit { task, .. } => {
                 self.ended_tasks.push_back(*task);
@@ -181,6 +196,15 @@ impl<'a> SampleNames<'a> {
                 file_offset.offset - symbol.start
             }),
             guest_mode: None,
+        }
+    }
+
+    /// Returns a sample with its names.
+    pub(crate) fn named<'b>(&'b self, stamp: Stamp, sample: &'b Sample) -> NamedSample<'b> {
+        NamedSample {
+            stamp,
+            sample,
+            site: self.sampled_site(stamp.task.pid, sample, sample.ip),
         }
     }
 
