@@ -130,10 +130,7 @@ fn check_target(config: &EventConfig, target: &Target) -> Result<(), InvalidAttr
         // A ring has one writer at a time, so recording a cgroup needs a CPU.
         Target::Cgroup(_, cpu) => {
             let is_recorded = sampling.trigger.is_sampled() || sampling.follows_tasks();
-            !config.exclusive
-                && !needs_one_task
-                && !sampling.is_precise
-                && (cpu.is_some() || !is_recorded)
+            !config.exclusive && !needs_one_task && (cpu.is_some() || !is_recorded)
         }
     };
     if is_supported {

@@ -184,7 +184,7 @@ impl PerCpu {
                 counter: bit,
                 count,
                 overflows,
-                task: self.sampled_task(counter),
+                task: self.task_of_sample(counter, sampler),
                 cpu: here.id().as_u32(),
                 period,
                 has_branches,
