@@ -384,8 +384,11 @@ impl Attributes {
     }
 
     /// Returns whether `pmu` counts the event: an emulated PMU takes every event, and counts only some. True for an event
-    /// that the driver refuses.
+    /// that the driver refuses, and on a hybrid processor, whose kinds of cores count different events.
     fn is_counted_by(&self, pmu: &Pmu) -> bool {
+        if pmu.processor().is_hybrid() {
+            return true;
+        }
         let attr = &self.attr;
         let Ok(capabilities) = pmu.capabilities() else {
             return true;
