@@ -174,7 +174,8 @@ lock_holders() {
 
 # Cargo builds incrementally, by the times of the sources, so each checkout has its own
 # directory, $CACHE/cargo/$TARGET. The least recently used ones are removed. In the root it has
-# the same path for all checkouts, because rustc compiles everything anew if the path changes.
+# the same path for all checkouts where programs are compiled for the host and the machines,
+# because rustc compiles everything anew if the path changes.
 TARGET=target-$(printf '%s' "$TOP" | sha256sum | cut -c1-16)
 
 # Arguments of cargo in the Debian root, for `build` and for the tests on the host, so that
@@ -201,15 +202,17 @@ cargo_directories() {
 # The project's own crates are removed, since cargo would compare only the times of their
 # sources.
 begin_cargo_directory() {
-	local old most new=$CACHE/cargo/.new-$$ member
+	local old most lock new=$CACHE/cargo/.new-$$ member
 	mkdir -p "$new"
 	most=$(for old in "$CACHE"/cargo/target-*; do
 		[ ! -d "$old" ] || find "$old" -maxdepth 5 -path '*/.fingerprint/*' |
 			echo "$(stat -c %Y "$old/tested" 2>/dev/null || echo 0) $(wc -l) $old"
 	done | sort -k 1,1nr -k 2,2nr | head -n 1)
-	most=${most##* }
-	# No hard links: rustc and build scripts overwrite files in place.
-	cp -a --reflink=auto "$most"/{debug,static} "$new" 2>/dev/null || true
+	most=$(cut -d' ' -f3- <<<"$most")
+	# No hard links: rustc and build scripts overwrite files in place. With cargo's lock, so that no build changes the
+	# directory meanwhile.
+	lock=$most/static/x86_64-unknown-linux-gnu/quick/.cargo-lock
+	[ ! -e "$lock" ] || flock -s "$lock" cp -a --reflink=auto "$most"/{debug,static} "$new" 2>/dev/null || true
 	rm -rf "$new"/static/{,*/}release
 	sed -n 's/^name = "\(.*\)"$/\1/p' "$TOP"/user/*/Cargo.toml | sort -u | while read -r member; do
 		find "$new" -type d -path "*/.fingerprint/$member-*" -prune -exec rm -rf {} +

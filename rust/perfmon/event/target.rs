@@ -109,9 +109,9 @@ impl Target {
     }
 
     /// Returns whether the processor's records (PEBS) of an event with this configuration have to be converted to samples
-    /// at each context switch. A CPU's event needs that, since records do not name their task. So does an event of a
-    /// cgroup, for which each switch is a slow one in any case. The records of a task's event are converted when its
-    /// window closes.
+    /// at each context switch. A CPU's event needs that, since records do not name their task. The records of a task's event
+    /// are converted when its window closes. An event of a cgroup makes every switch a slow one in any case, which converts
+    /// all records.
     pub(super) fn needs_records_at_switch(&self, config: &EventConfig) -> bool {
         config.sampling.is_precise && matches!(self, Self::Cpu(_))
     }

@@ -158,6 +158,13 @@ impl Options {
         !self.names.is_empty() || !self.skip.is_empty()
     }
 
+    /// Returns the name of the benchmark that this process counts for the process that has started it; `None` if it counts
+    /// for no other process.
+    pub(crate) fn name_to_count() -> Option<String> {
+        let mut options = Self::try_parse().ok().filter(|options| options.child)?;
+        options.names.pop()
+    }
+
     /// Returns the names of the events.
     pub(crate) fn events(&self) -> Vec<String> {
         self.events

@@ -43,9 +43,10 @@ pub use crate::__compat_criterion_group as criterion_group;
 pub use crate::__compat_criterion_main as criterion_main;
 use crate::bencher::Task;
 use crate::counting::{Error, Meter};
+use crate::options::Options;
 use crate::suite::Suite;
 
-/// What criterion's types are generic over.
+/// The measurements that criterion's types are generic over.
 pub mod measurement {
     /// A measurement.
     pub trait Measurement {}
@@ -69,13 +70,13 @@ pub struct Criterion<M = WallTime> {
     measurement: PhantomData<M>,
 }
 
-/// What is done with the benchmarks that a suite's functions name.
+/// The work on the benchmarks that a suite's functions name.
 #[derive(Debug)]
 enum Work {
     /// Collects their names.
     List(Vec<String>),
     /// Runs the one of this name.
-    Run(String, Run),
+    Run(String, Box<Run>),
 }
 
 /// The run of a benchmark. It owns what a [`crate::Bencher`] borrows, so that [`Criterion`] has no lifetime, as suites
@@ -108,7 +109,7 @@ pub struct BenchmarkId {
     name: String,
 }
 
-/// What names a benchmark in a group.
+/// A value that names a benchmark in a group.
 pub trait IntoBenchmarkId {
     /// Returns the name.
     fn into_benchmark_id(self) -> BenchmarkId;
@@ -136,7 +137,7 @@ pub enum Throughput {
     ElementsAndBytes { elements: u64, bytes: u64 },
 }
 
-/// How criterion chooses the number of passes. It has no effect.
+/// Criterion's way to choose the number of passes. It has no effect.
 #[expect(missing_docs, reason = "the names are criterion's")]
 #[derive(Clone, Copy, Debug)]
 pub enum SamplingMode {
@@ -153,7 +154,7 @@ pub enum AxisScale {
     Logarithmic,
 }
 
-/// How criterion's plots look. It has no effect.
+/// The look of criterion's plots. It has no effect.
 #[derive(Clone, Debug, Default)]
 pub struct PlotConfiguration;
 
@@ -268,6 +269,7 @@ impl<M> Criterion<M> {
     }
 
     /// Adds a benchmark, which gets the input.
+    #[allow(clippy::needless_pass_by_value, reason = "suites are written for it")]
     pub fn bench_with_input<F, I>(
         &mut self,
         id: BenchmarkId,
@@ -366,6 +368,7 @@ impl<M> Bencher<'_, M> {
     ///
     /// # Panics
     /// This and the other methods panic if the benchmark was counted already.
+    #[allow(clippy::iter_not_returning_iterator, reason = "criterion's name")]
     pub fn iter<O>(&mut self, routine: impl FnMut() -> O) {
         self.take().bench(routine);
     }
@@ -422,17 +425,26 @@ impl<M> Bencher<'_, M> {
 /// Adds the benchmarks of these functions to the suite: the expansion of `criterion_main!`.
 #[doc(hidden)]
 pub fn add_groups(suite: &mut Suite, groups: &'static [Group]) {
+    for name in names_in(groups) {
+        suite.add(&name.clone(), move |bencher| {
+            run_one(groups, &name, bencher);
+        });
+    }
+}
+
+/// Returns the names of the benchmarks. A process that counts one benchmark needs only its name: the functions are called
+/// once there, since some set up what a process can have once, such as a pool of threads.
+fn names_in(groups: &[Group]) -> Vec<String> {
+    if let Some(name) = Options::name_to_count() {
+        return vec![name];
+    }
     let mut criterion = Criterion::default();
     for group in groups {
         group(&mut criterion);
     }
-    let Work::List(names) = criterion.work else {
-        return;
-    };
-    for name in names {
-        suite.add(&name.clone(), move |bencher| {
-            run_one(groups, &name, bencher)
-        });
+    match criterion.work {
+        Work::List(names) => names,
+        Work::Run(..) => Vec::new(),
     }
 }
 
@@ -450,7 +462,7 @@ fn run_one(groups: &[Group], name: &str, bencher: crate::Bencher<'_>) {
         counting,
         result: None,
     };
-    let mut criterion = Criterion::with(Work::Run(name.to_owned(), run));
+    let mut criterion = Criterion::with(Work::Run(name.to_owned(), Box::new(run)));
     for group in groups {
         group(&mut criterion);
     }

@@ -41,6 +41,7 @@ impl<'a> Bencher<'a> {
     ///
     /// # Panics
     /// If it is called a second time, because a benchmark has one count.
+    #[allow(clippy::iter_not_returning_iterator, reason = "libtest's name")]
     pub fn iter<Output>(&mut self, work: impl FnMut() -> Output) {
         match self.bencher.take() {
             Some(bencher) => bencher.bench(work),
@@ -63,7 +64,6 @@ mod tests {
         let mut calls = 0;
         bencher.bytes = 8;
         bencher.iter(|| calls += 1);
-        drop(bencher);
         assert_eq!((calls, result), (1, Some(Ok(()))));
     }
 

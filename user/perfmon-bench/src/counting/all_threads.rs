@@ -40,12 +40,15 @@ impl AllThreads {
             // the events are used only if the threads are still the same.
             if threads == self::threads() {
                 let events = opened?;
-                let empty: Vec<Vec<Reading>> =
-                    vec![Vec::with_capacity(threads.len()); events.len()];
+                // A clone of a `Vec` would have no capacity, and the first pass would allocate.
+                let no_readings = || -> Vec<Vec<Reading>> {
+                    let of_event = |_| Vec::with_capacity(threads.len());
+                    events.iter().map(of_event).collect()
+                };
                 return Ok(Self {
+                    before: no_readings(),
+                    after: no_readings(),
                     events,
-                    before: empty.clone(),
-                    after: empty,
                 });
             }
         }

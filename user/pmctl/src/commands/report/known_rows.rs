@@ -5,8 +5,6 @@
 use crate::args::Key;
 use crate::recording::perfdata::{GuestMode, Sample, Stamp, Task};
 
-use super::rows::Grouping;
-
 /// Where samples are added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct KnownRow {
@@ -16,7 +14,7 @@ pub(super) struct KnownRow {
     pub(super) nameless_file: Option<usize>,
 }
 
-/// What the row of a sample depends on.
+/// The facts that the row of a sample depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SampleKey {
     /// The number of the present names, from 1 on. So no sample has the default key.
@@ -43,12 +41,6 @@ pub(super) struct KnownRows {
 impl KnownRows {
     /// The logarithm of the number of slots to the base 2.
     const SLOT_BITS: u32 = 12;
-
-    /// Returns whether the rows of this grouping depend only on what is in a [`SampleKey`].
-    pub(super) fn fit(grouping: &Grouping, has_source_lines: bool) -> bool {
-        let shows_access = || grouping.keys.iter().any(|key| key.shows_memory_access());
-        grouping.filter.is_empty() && !grouping.has_chains() && !has_source_lines && !shows_access()
-    }
 
     /// Creates an instance without rows.
     pub(super) fn new(keys: &[Key]) -> Self {

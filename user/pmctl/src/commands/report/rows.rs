@@ -158,6 +158,12 @@ pub(crate) struct Grouping {
 }
 
 impl Grouping {
+    /// Returns whether the row of a sample depends only on what [`KnownRows`] compares.
+    fn has_known_rows(&self) -> bool {
+        let shows_access = self.keys.iter().any(|key| key.shows_memory_access());
+        self.filter.is_empty() && !self.has_chains() && !shows_access
+    }
+
     /// Returns the grouping that the options ask for.
     pub(crate) fn from_args(args: &Report) -> Self {
         Self {
@@ -215,7 +221,7 @@ pub(crate) fn sum_by_row(
     let mut nameless = NamelessSamples::default();
     let mut sums = RowSums::new(grouping);
     let is_filtered = !grouping.filter.is_empty();
-    let cut_chains = if KnownRows::fit(grouping, source_lines.is_some()) {
+    let cut_chains = if grouping.has_known_rows() && source_lines.is_none() {
         let mut known_rows = KnownRows::new(&grouping.keys);
         profile::each_unnamed_sample(recording, |stamp, sample, names| {
             let KnownRow { row, nameless_file } =
