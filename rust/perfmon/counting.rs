@@ -8,6 +8,7 @@ use crate::{
     abi,
     cpu::{self, ThisCpu},
     logic::{
+        core_kinds::CoreKind,
         counter::{mask_of, CounterId},
         counter_state::{Action, CounterCall, CounterState, NotSetUp},
         evtsel::EventSelect,
@@ -20,71 +21,108 @@ use crate::{
     sys::error::errno,
 };
 use core::ops::Range;
-use kernel::{bindings, cpu::nr_cpu_ids, prelude::*};
+use kernel::{
+    bindings,
+    cpu::{nr_cpu_ids, CpuId},
+    pr_notice_once,
+    prelude::*,
+};
 
 /// Serves `PMIOSETUP`.
 pub(crate) fn setup(client: &Client, request: abi::pmc) -> Result {
-    set_up(client, request.pmc_num, request.pmc_val.into())
+    set_up(client, request.pmc_num, request.pmc_val.into(), None)
 }
 
 /// Serves `PMIOSETUP2`.
 pub(crate) fn setup2(client: &Client, request: abi::pmc2) -> Result {
-    if u64::from(request.pmc2_flags) | request.pmc2_extra | request.reserved != 0 {
+    if has_reserved_bits(&request) {
         return Err(EINVAL);
     }
-    set_up(client, request.pmc2_num, request.pmc2_select)
+    let kind = pmu::common().kinds.named(request.pmc2_type)?;
+    set_up(client, request.pmc2_num, request.pmc2_select, kind)
 }
 
-/// Sets a counter up, for `PMIOSETUP` and `PMIOSETUP2`.
-fn set_up(client: &Client, number: c_int, select: u64) -> Result {
-    let capabilities = &pmu::common().capabilities;
+/// Returns whether a member is not 0 that must be 0.
+fn has_reserved_bits(request: &abi::pmc2) -> bool {
+    u64::from(request.pmc2_flags | request.reserved) | request.pmc2_extra != 0
+}
+
+/// Sets a counter up on the CPUs of a kind (`None`: on all CPUs), for `PMIOSETUP` and `PMIOSETUP2`.
+fn set_up(client: &Client, number: c_int, select: u64, kind: Option<CoreKind>) -> Result {
+    let pmu = pmu::common();
+    let capabilities = pmu.kinds.capabilities_of(kind, &pmu.capabilities);
     let select = EventSelect::from_abi(select, capabilities.select_bits)?;
-    let id = CounterId::from_number(number, capabilities.counters())?;
+    let id = CounterId::from_number(number, capabilities.counters())
+        .inspect_err(|_| log_missing_counter(number))?;
     check_may_count_cpu()?;
     if select.is_kernel() {
         check_may_count_kernel()?;
     }
     let session = client.session();
     with_reserved(
-        |ownership| check_setup(ownership, id, select),
-        |ownership| program_counter(ownership, id, session, select),
+        |ownership| check_setup(ownership, id, select, kind),
+        |ownership| program_counter(ownership, id, session, select, kind),
     )
+}
+
+/// Logs why a counter can't be set up that only some kinds of cores have, once.
+#[cold]
+fn log_missing_counter(number: c_int) {
+    if CounterId::from_number(number, pmu::common().all_counters()).is_ok() {
+        pr_notice_once!(
+            "counter {number:#x} can't be set up on all CPUs: some kinds of cores lack it. PMIOSETUP2 sets it up on \
+             the others, by the type of their kind\n"
+        );
+    }
 }
 
 /// Checks whether a counter can be set up with this event select. Does not check whether Linux perf uses the counter:
 /// [`with_reserved`] does, when it reserves the counters after this check.
-fn check_setup(ownership: &Ownership, id: CounterId, select: EventSelect) -> Result {
+fn check_setup(
+    ownership: &Ownership,
+    id: CounterId,
+    select: EventSelect,
+    kind: Option<CoreKind>,
+) -> Result {
     let old_state = ownership.counting_setup(id).map(|counting| counting.state);
     CounterState::after(old_state, CounterCall::Setup)?;
     select.check_counter(id)?;
-    ownership.check_event(select)?;
+    ownership.check_event(select, kind)?;
     if ownership.is_owned_by_trace_or_events(id) {
         return Err(EBUSY);
     }
     ownership.check_exclusive(None)
 }
 
-/// Programs a counter on all CPUs, for a session, after [`check_setup`].
+/// Programs a counter on the CPUs of a kind (`None`: on all CPUs), for a session, after [`check_setup`].
 fn program_counter(
     ownership: &mut Ownership,
     id: CounterId,
     session: SessionId,
     select: EventSelect,
+    kind: Option<CoreKind>,
 ) -> Result {
+    let counting = CountingSetup {
+        session,
+        select,
+        kind,
+        state: CounterState::Stopped,
+    };
     ownership.on_each(|here| {
-        here.pmu().program(here, id, select);
         let percpu = here.percpu();
-        percpu.setup_mask.insert(id.bit() & !percpu.tampered.get());
+        if counting.counts_on(percpu) {
+            here.pmu().program(here, id, select);
+            percpu.setup_mask.insert(id.bit() & !percpu.tampered.get());
+        } else {
+            // The counter may have been set up here before.
+            here.pmu().restore(here, id.bit());
+            percpu.tampered.remove(id.bit());
+        }
     });
     for percpu in ownership.uncounted_percpus() {
         percpu.value(id).reset();
         percpu.tampered.remove(id.bit());
     }
-    let counting = CountingSetup {
-        session,
-        select,
-        state: CounterState::Stopped,
-    };
     ownership.begin_counting(id, counting);
     if ownership.are_untampered(id.bit()) {
         Ok(())
@@ -97,26 +135,35 @@ fn program_counter(
 
 /// Serves `PMIOGET`.
 pub(crate) fn get(_client: &Client, request: &mut abi::pmc) -> Result {
-    request.pmc_val = event_select_of(request.pmc_num)? as u32;
+    let counting = setup_of(request.pmc_num)?;
+    request.pmc_val = select_of(&counting) as u32;
     Ok(())
 }
 
 /// Serves `PMIOGET2`.
 pub(crate) fn get2(_client: &Client, request: &mut abi::pmc2) -> Result {
-    if u64::from(request.pmc2_flags) | request.pmc2_extra | request.reserved != 0 {
+    if has_reserved_bits(request) {
         return Err(EINVAL);
     }
-    request.pmc2_select = event_select_of(request.pmc2_num)?;
+    let counting = setup_of(request.pmc2_num)?;
+    request.pmc2_select = select_of(&counting);
+    let type_of = |kind| pmu::common().kinds.type_of(kind);
+    request.pmc2_type = counting.kind.and_then(type_of).unwrap_or(0);
     Ok(())
 }
 
-/// Returns the event select of a counter in the form of `PMIOSETUP2`, with a bit that is set if the counter runs.
-fn event_select_of(number: c_int) -> Result<u64> {
-    let id = CounterId::from_number(number, pmu::common().capabilities.counters())?;
+/// Returns the setup of a counter.
+fn setup_of(number: c_int) -> Result<CountingSetup> {
+    let id = CounterId::from_number(number, pmu::common().all_counters())?;
     let ownership = OWNERSHIP.lock();
     let counting = ownership.counting_setup(id).ok_or(NotSetUp)?;
+    Ok(*counting)
+}
+
+/// Returns an event select in the form of `PMIOSETUP2`, with a bit that is set if the counter runs.
+fn select_of(counting: &CountingSetup) -> u64 {
     let is_running = counting.state == CounterState::Running;
-    Ok(counting.select.to_abi(is_running))
+    counting.select.to_abi(is_running)
 }
 
 /// Serves `PMIOSTART`.
@@ -145,7 +192,7 @@ pub(crate) fn reset(client: &Client, number: c_int) -> Result {
 fn change_state(client: &Client, number: c_int, call: CounterCall) -> Result {
     let id = CounterId::from_abi_number(number).ok_or(EINVAL)?;
     change_state_if_allowed(client, id, call).map_err(|error| {
-        if pmu::common().capabilities.counters() & id.bit() == 0 {
+        if pmu::common().all_counters() & id.bit() == 0 {
             EINVAL
         } else {
             error
@@ -205,7 +252,11 @@ fn change_state_on_each(ownership: &mut Ownership, id: CounterId, call: CounterC
         return Err(EIO);
     }
     if action != Action::Nothing {
-        ownership.on_each(|here| run_action(here, id, action));
+        ownership.on_each(|here| {
+            if counting.counts_on(here.percpu()) {
+                run_action(here, id, action);
+            }
+        });
     }
     if action == Action::Zero {
         for percpu in ownership.uncounted_percpus() {
@@ -286,10 +337,10 @@ fn read_here(client: &Client, request: &mut abi::pmc_data) -> bool {
     true
 }
 
-/// Returns the sum of a counter's values on all CPUs.
+/// Returns the sum of a counter's values on the CPUs that it counts on.
 #[inline(never)]
 fn sum_values(client: &Client, number: c_int) -> Result<u64> {
-    let id = CounterId::from_number(number, pmu::common().capabilities.counters())?;
+    let id = CounterId::from_number(number, pmu::common().all_counters())?;
     client.opener().check_may_count_cpu()?;
     let ownership = OWNERSHIP.lock();
     let counting = ownership.counting_setup(id).ok_or(NotSetUp)?;
@@ -297,9 +348,10 @@ fn sum_values(client: &Client, number: c_int) -> Result<u64> {
     if !ownership.are_untampered(id.bit()) {
         return Err(EIO);
     }
-    let values = ownership.cpus().ever_used().iter();
-    Ok(values.fold(0, |sum: u64, cpu| {
-        sum.wrapping_add(percpu::of_cpu(cpu).value(id).value())
+    let percpus = ownership.cpus().ever_used().iter().map(percpu::of_cpu);
+    let counting_percpus = percpus.filter(|percpu| counting.counts_on(percpu));
+    Ok(counting_percpus.fold(0, |sum: u64, percpu| {
+        sum.wrapping_add(percpu.value(id).value())
     }))
 }
 
@@ -308,7 +360,7 @@ pub(crate) fn read_cpu(_client: &Client, request: &mut abi::pmc_cpu_data) -> Res
     if request.reserved != 0 {
         return Err(EINVAL);
     }
-    let id = CounterId::from_number(request.pmcc_num, pmu::common().capabilities.counters())?;
+    let id = CounterId::from_number(request.pmcc_num, pmu::common().all_counters())?;
     check_may_count_cpu()?;
     let ownership = OWNERSHIP.lock();
     let counting = ownership.counting_setup(id).ok_or(NotSetUp)?;
@@ -318,7 +370,10 @@ pub(crate) fn read_cpu(_client: &Client, request: &mut abi::pmc_cpu_data) -> Res
     }
     let range = first..(first + cpu_count).min(nr_cpu_ids());
     let cpus = ownership.cpus();
-    if cpus.incapable().in_range(&range).next().is_some() {
+    let is_of_other_kind = |cpu: CpuId| !counting.counts_on(percpu::of_cpu(cpu));
+    if cpus.incapable().in_range(&range).next().is_some()
+        || cpus.ever_used().in_range(&range).any(is_of_other_kind)
+    {
         return Err(errno(bindings::EOPNOTSUPP));
     }
     update_values(&ownership, id, counting, &range);
@@ -375,7 +430,9 @@ fn update_values(
     // The values of a stopped counter are up to date.
     if counting.state == CounterState::Running {
         ownership.on_each_in_range(range, |here| {
-            here.pmu().update(here, id);
+            if counting.counts_on(here.percpu()) {
+                here.pmu().update(here, id);
+            }
         });
     }
 }

@@ -44,7 +44,8 @@ ASSERT_MEMBER(struct pmc2, pmc2_num, 0, 4);
 ASSERT_MEMBER(struct pmc2, pmc2_flags, 4, 4);
 ASSERT_MEMBER(struct pmc2, pmc2_select, 8, 8);
 ASSERT_MEMBER(struct pmc2, pmc2_extra, 16, 8);
-ASSERT_MEMBER(struct pmc2, reserved, 24, 8);
+ASSERT_MEMBER(struct pmc2, pmc2_type, 24, 4);
+ASSERT_MEMBER(struct pmc2, reserved, 28, 4);
 
 ASSERT_SIZE(struct perfmon_properties, 24);
 ASSERT_SIZE(perfmon_ioctl_properties_t, 24);

@@ -154,7 +154,10 @@ TEST_F(setup2, setup2_refuses_reserved_members)
 		{ .pmc2_select = INSTRUCTIONS, .pmc2_extra = 1 },
 		{ .pmc2_select = INSTRUCTIONS, .pmc2_extra = 1ULL << 63 },
 		{ .pmc2_select = INSTRUCTIONS, .reserved = 1 },
-		{ .pmc2_select = INSTRUCTIONS, .reserved = 1ULL << 63 },
+		{ .pmc2_select = INSTRUCTIONS, .reserved = 1U << 31 },
+		/* No kind of core has these types. */
+		{ .pmc2_select = INSTRUCTIONS, .pmc2_type = 1 },
+		{ .pmc2_select = INSTRUCTIONS, .pmc2_type = 1U << 31 },
 	};
 	struct pmc2 pmc;
 	unsigned int i;

@@ -54,7 +54,8 @@ ASSERT_MEMBER(struct perfmon_info, reserved, 24, 40);
 
 ASSERT_SIZE(struct perfmon_event_definition, 40);
 ASSERT_MEMBER(struct perfmon_event_definition, id, 0, 2);
-ASSERT_MEMBER(struct perfmon_event_definition, reserved, 2, 6);
+ASSERT_MEMBER(struct perfmon_event_definition, reserved, 2, 2);
+ASSERT_MEMBER(struct perfmon_event_definition, type, 4, 4);
 ASSERT_MEMBER(struct perfmon_event_definition, select, 8, 8);
 ASSERT_MEMBER(struct perfmon_event_definition, extra, 16, 8);
 ASSERT_MEMBER(struct perfmon_event_definition, reserved2, 24, 16);

@@ -27,9 +27,11 @@
  *             PMIOGET, PMIOGET2, PMIOTSTAMP, IOCTL_PERFMON_GET_PROPERTIES and
  *             PERFMON_GET_INFO do not need a writable descriptor.
  * EFAULT      The argument can't be read.
- * EINVAL      A member that must be 0 is not; PMCF_PC or PMCF_ANY is set; or the
- *             event select has a bit that this CPU lacks.
- * EINVAL      There is no such counter or no such buffer.
+ * EINVAL      A member that must be 0 is not; PMCF_PC or PMCF_ANY is set; the
+ *             event select has a bit that this CPU lacks; or no kind of core has
+ *             this type.
+ * EINVAL      There is no such counter or no such buffer. PMIOSETUP: some CPUs lack
+ *             the counter (the kernel log says so, once).
  *             PERFMON_DEFINE_EVENT: the id is not in PERFMON_GROUP_MODEL.
  * EPERM       The kernel is locked down (kernel_lockdown(7), reason *perf*).
  * EACCES      Linux's policy for perf does not let the caller count all that
@@ -48,7 +50,7 @@
  *             (leaf 0AH or 23H; the kernel log names the CPU, once).
  * EOPNOTSUPP  PMIOSETUP, PERFMON_DEFINE_EVENT: the processor is a hybrid, and the
  *             event is not an architectural one, so that each kind of core would
- *             count another event. Or the event needs two counters or merges two:
+ *             count another event: name a kind by its type. Or the event needs two counters or merges two:
  *             AMD's events 003H and FFFH from Zen on.
  * EBUSY       PMIOSETUP: a running trace or events have this counter, or there is
  *             an exclusive event. IOCTL_PERFMON_START: the counters that PMIOSETUP
@@ -59,7 +61,8 @@
  *             the highest priority keeps a CPU busy, so that the counters that
  *             Linux perf has used there can't be zeroed. The kernel log names the CPU.
  * EOPNOTSUPP  PMIOREADCPU: one of the CPUs is online, but is not used for
- *             counting. The kernel log says why.
+ *             counting, and the kernel log says why. Or one of the CPUs is of
+ *             another kind than the counter counts on.
  * EPERM       IOCTL_PERFMON_ALLOC_TRACE: the caller may not pin so much memory
  *             (perf_event_mlock_kb, RLIMIT_MEMLOCK, CAP_IPC_LOCK).
  * ENOMEM      There is not enough memory. If the caller's cgroup has reached its
@@ -239,14 +242,22 @@ struct pmc_cpu_data {
  * @pmc2_select: as &pmc.pmc_val, laid out as all 64 bits of IA32_PERFEVTSELx or
  *	of AMD's PERF_CTL, where bits 35:32 are bits 11:8 of the event
  * @pmc2_extra: must be 0
+ * @pmc2_type: on which CPUs the counter counts: 0, on all; or the type of a kind of
+ *	core (perf's PMU of these cores), on the CPUs of this kind
  * @reserved: must be 0
+ *
+ * With the type of a kind of core, the counter may be one that other kinds lack, and
+ * the event may be one that other kinds have under another select or not at all.
+ * PMIOREAD sums over the CPUs of the kind. PMIOREADCPU fails with EOPNOTSUPP for other
+ * CPUs, so no CPU that does not count has a value of 0.
  */
 struct pmc2 {
 	int pmc2_num;
 	__u32 pmc2_flags;
 	__u64 pmc2_select;
 	__u64 pmc2_extra;
-	__u64 reserved;
+	__u32 pmc2_type;
+	__u32 reserved;
 };
 
 /*
@@ -507,15 +518,22 @@ typedef enum perfmon_group_type perfmon_group_type_t;
  * struct perfmon_event_definition - what an event of PERFMON_GROUP_MODEL counts
  * @id: the id of the event, in PERFMON_GROUP_MODEL
  * @reserved: must be 0
+ * @type: on which CPUs the event counts, as &pmc2.pmc2_type
  * @select: as &pmc2.pmc2_select: event, unit mask, edge, invert, counter mask.
  *	PMCF_USR and PMCF_OS are ignored, because the config has the modes.
  *	PMCF_INT and PMCF_EN are ignored, too.
  * @extra: must be 0
  * @reserved2: must be 0
+ *
+ * An event of one kind of core can have any general counter of this kind, and takes
+ * the one with the highest number. Only the buffers of CPUs of this kind have records of
+ * the event. Its @select may also be that of a fixed-function counter of the kind: event
+ * 0 with a unit mask of n for fixed-function counter n - 1.
  */
 struct perfmon_event_definition {
 	__u16 id;
-	__u16 reserved[3];
+	__u16 reserved;
+	__u32 type;
 	__u64 select;
 	__u64 extra;
 	__u64 reserved2[2];
@@ -591,12 +609,15 @@ typedef __u32 perfmon_rate_t;
  *   PERFMON_EVENT_ID_NONE;
  * - a flag is not in PERFMON_CONFIG_FLAG_MASK;
  * - an event is in it twice, is not defined, or is one that these CPUs lack;
- * - it needs more general counters than all CPUs have;
+ * - it needs more general counters than all CPUs have, or two events need the same
+ *   fixed-function counter;
  * - an event of PERFMON_GROUP_MISC has a rate and no PERFMON_CONFIG_FLAG_TIMEBASE0, or
  *   is events[0] and has a rate;
  * - a rate is above 2^width - 1 (the counter's width), or above 2^31 without
  *   PERFMON_FEATURE_FULL_WIDTH_WRITES;
  * - an event has PERFMON_CONFIG_FLAG_TIMEBASE0 and the rate of events[0] is 0;
+ * - an event has PERFMON_CONFIG_FLAG_TIMEBASE0, and events[0] counts on one kind of core
+ *   only and the event does not;
  * - an event has PERFMON_CONFIG_FLAG_LAST_BRANCH and does not tick, or the CPUs
  *   lack PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH, or it has PERFMON_CONFIG_FLAG_OS
  *   and the CPUs (some of AMD's) can't freeze the records;

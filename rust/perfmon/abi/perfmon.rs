@@ -182,7 +182,7 @@ const _: () = {
     ["Offset of field: pmc_cpu_data::pmcc_value"]
         [::core::mem::offset_of!(pmc_cpu_data, pmcc_value) - 16usize];
 };
-#[doc = " struct pmc2 - what a counter counts, for event selects wider than 32 bits\n @pmc2_num: as &pmc.pmc_num\n @pmc2_flags: must be 0\n @pmc2_select: as &pmc.pmc_val, laid out as all 64 bits of IA32_PERFEVTSELx or\n\tof AMD's PERF_CTL, where bits 35:32 are bits 11:8 of the event\n @pmc2_extra: must be 0\n @reserved: must be 0"]
+#[doc = " struct pmc2 - what a counter counts, for event selects wider than 32 bits\n @pmc2_num: as &pmc.pmc_num\n @pmc2_flags: must be 0\n @pmc2_select: as &pmc.pmc_val, laid out as all 64 bits of IA32_PERFEVTSELx or\n\tof AMD's PERF_CTL, where bits 35:32 are bits 11:8 of the event\n @pmc2_extra: must be 0\n @pmc2_type: on which CPUs the counter counts: 0, on all; or the type of a kind of\n\tcore (perf's PMU of these cores), on the CPUs of this kind\n @reserved: must be 0\n\n With the type of a kind of core, the counter may be one that other kinds lack, and\n the event may be one that other kinds have under another select or not at all.\n PMIOREAD sums over the CPUs of the kind. PMIOREADCPU fails with EOPNOTSUPP for other\n CPUs, so no CPU that does not count has a value of 0."]
 #[repr(C)]
 #[derive(
     Copy,
@@ -197,7 +197,8 @@ pub struct pmc2 {
     pub pmc2_flags: __u32,
     pub pmc2_select: __u64,
     pub pmc2_extra: __u64,
-    pub reserved: __u64,
+    pub pmc2_type: __u32,
+    pub reserved: __u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -207,7 +208,8 @@ const _: () = {
     ["Offset of field: pmc2::pmc2_flags"][::core::mem::offset_of!(pmc2, pmc2_flags) - 4usize];
     ["Offset of field: pmc2::pmc2_select"][::core::mem::offset_of!(pmc2, pmc2_select) - 8usize];
     ["Offset of field: pmc2::pmc2_extra"][::core::mem::offset_of!(pmc2, pmc2_extra) - 16usize];
-    ["Offset of field: pmc2::reserved"][::core::mem::offset_of!(pmc2, reserved) - 24usize];
+    ["Offset of field: pmc2::pmc2_type"][::core::mem::offset_of!(pmc2, pmc2_type) - 24usize];
+    ["Offset of field: pmc2::reserved"][::core::mem::offset_of!(pmc2, reserved) - 28usize];
 };
 #[doc = " @PMIOSETUP: (&struct pmc) Sets a counter up on every CPU, stopped and\n at 0; stops it first if it runs. The counter belongs to this\n descriptor until close(2)."]
 pub const PMIOSETUP: pmc_command = 1074279681;
@@ -325,7 +327,7 @@ pub const PERFMON_GROUP_MISC: perfmon_group_type = 4;
 pub type perfmon_group_type = ::core::ffi::c_uint;
 #[doc = " enum perfmon_group_type - the groups of event ids\n @PERFMON_GROUP_RESERVED: has no events; PERFMON_EVENT_ID_NONE is in it\n @PERFMON_GROUP_ARCH: 0 to 7, PERFMON_ARCH_EVENT_*: Intel's architectural\n\tevents (Intel SDM, volume 3B, section 21.2.1.2), in any general counter.\n\tOn AMD they are AMD's events that count the same; LLC references and\n\tmisses are those of level 2, as in Linux perf; AMD has no event for\n\treference cycles and top-down slots\n @PERFMON_GROUP_FIXED: 1 to 7, PERFMON_FIXED_EVENT_*: event n is fixed-function\n\tcounter n - 1, which counts nothing else. Fuchsia has 1 to 4\n @PERFMON_GROUP_MODEL: 0 to 1023, each defined by PERFMON_DEFINE_EVENT\n @PERFMON_GROUP_MISC: 32 to 41, PERFMON_MISC_EVENT_*: values that no counter of the\n\tPMU counts. Fuchsia's own events are below 32, and do not exist here"]
 pub use self::perfmon_group_type as perfmon_group_type_t;
-#[doc = " struct perfmon_event_definition - what an event of PERFMON_GROUP_MODEL counts\n @id: the id of the event, in PERFMON_GROUP_MODEL\n @reserved: must be 0\n @select: as &pmc2.pmc2_select: event, unit mask, edge, invert, counter mask.\n\tPMCF_USR and PMCF_OS are ignored, because the config has the modes.\n\tPMCF_INT and PMCF_EN are ignored, too.\n @extra: must be 0\n @reserved2: must be 0"]
+#[doc = " struct perfmon_event_definition - what an event of PERFMON_GROUP_MODEL counts\n @id: the id of the event, in PERFMON_GROUP_MODEL\n @reserved: must be 0\n @type: on which CPUs the event counts, as &pmc2.pmc2_type\n @select: as &pmc2.pmc2_select: event, unit mask, edge, invert, counter mask.\n\tPMCF_USR and PMCF_OS are ignored, because the config has the modes.\n\tPMCF_INT and PMCF_EN are ignored, too.\n @extra: must be 0\n @reserved2: must be 0\n\n An event of one kind of core can have any general counter of this kind, and takes\n the one with the highest number. Only the buffers of CPUs of this kind have records of\n the event. Its @select may also be that of a fixed-function counter of the kind: event\n 0 with a unit mask of n for fixed-function counter n - 1."]
 #[repr(C)]
 #[derive(
     Copy,
@@ -337,7 +339,8 @@ pub use self::perfmon_group_type as perfmon_group_type_t;
 )]
 pub struct perfmon_event_definition {
     pub id: __u16,
-    pub reserved: [__u16; 3usize],
+    pub reserved: __u16,
+    pub type_: __u32,
     pub select: __u64,
     pub extra: __u64,
     pub reserved2: [__u64; 2usize],
@@ -352,6 +355,8 @@ const _: () = {
         [::core::mem::offset_of!(perfmon_event_definition, id) - 0usize];
     ["Offset of field: perfmon_event_definition::reserved"]
         [::core::mem::offset_of!(perfmon_event_definition, reserved) - 2usize];
+    ["Offset of field: perfmon_event_definition::type_"]
+        [::core::mem::offset_of!(perfmon_event_definition, type_) - 4usize];
     ["Offset of field: perfmon_event_definition::select"]
         [::core::mem::offset_of!(perfmon_event_definition, select) - 8usize];
     ["Offset of field: perfmon_event_definition::extra"]
@@ -385,7 +390,7 @@ const _: () = {
 #[doc = " struct perfmon_alloc - the buffers of a trace\n @num_buffers: must be &perfmon_info.nr_cpu_ids\n @buffer_size_in_pages: the size of each buffer, 1 to PERFMON_MAX_BUFFER_PAGES;\n\tone page holds any set of records"]
 pub type ioctl_perfmon_alloc_t = perfmon_alloc;
 pub type perfmon_rate_t = __u32;
-#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE ends them\n @rate: the number of events from one record to the next\n @flags: PERFMON_CONFIG_FLAG_*\n\n =======  =========  =========================================================\n rate     TIMEBASE0  records\n =======  =========  =========================================================\n not 0    no         TICK or PC each time that rate events have been counted;\n                     COUNT of the rest at IOCTL_PERFMON_STOP\n 0        no         COUNT at IOCTL_PERFMON_STOP\n ignored  yes        COUNT whenever events[0] ticks, and at IOCTL_PERFMON_STOP\n =======  =========  =========================================================\n\n An event of PERFMON_GROUP_MISC has VALUE instead of COUNT. It has no modes:\n PERFMON_CONFIG_FLAG_OS and PERFMON_CONFIG_FLAG_USER have no effect on it.\n\n A config is refused with EINVAL, and the previous config stays, if\n\n - there is no event, or anything but 0 follows the first\n   PERFMON_EVENT_ID_NONE;\n - a flag is not in PERFMON_CONFIG_FLAG_MASK;\n - an event is in it twice, is not defined, or is one that these CPUs lack;\n - it needs more general counters than all CPUs have;\n - an event of PERFMON_GROUP_MISC has a rate and no PERFMON_CONFIG_FLAG_TIMEBASE0, or\n   is events[0] and has a rate;\n - a rate is above 2^width - 1 (the counter's width), or above 2^31 without\n   PERFMON_FEATURE_FULL_WIDTH_WRITES;\n - an event has PERFMON_CONFIG_FLAG_TIMEBASE0 and the rate of events[0] is 0;\n - an event has PERFMON_CONFIG_FLAG_LAST_BRANCH and does not tick, or the CPUs\n   lack PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH, or it has PERFMON_CONFIG_FLAG_OS\n   and the CPUs (some of AMD's) can't freeze the records;\n - events with PERFMON_CONFIG_FLAG_LAST_BRANCH differ in modes: a CPU has one\n   filter for branches."]
+#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE ends them\n @rate: the number of events from one record to the next\n @flags: PERFMON_CONFIG_FLAG_*\n\n =======  =========  =========================================================\n rate     TIMEBASE0  records\n =======  =========  =========================================================\n not 0    no         TICK or PC each time that rate events have been counted;\n                     COUNT of the rest at IOCTL_PERFMON_STOP\n 0        no         COUNT at IOCTL_PERFMON_STOP\n ignored  yes        COUNT whenever events[0] ticks, and at IOCTL_PERFMON_STOP\n =======  =========  =========================================================\n\n An event of PERFMON_GROUP_MISC has VALUE instead of COUNT. It has no modes:\n PERFMON_CONFIG_FLAG_OS and PERFMON_CONFIG_FLAG_USER have no effect on it.\n\n A config is refused with EINVAL, and the previous config stays, if\n\n - there is no event, or anything but 0 follows the first\n   PERFMON_EVENT_ID_NONE;\n - a flag is not in PERFMON_CONFIG_FLAG_MASK;\n - an event is in it twice, is not defined, or is one that these CPUs lack;\n - it needs more general counters than all CPUs have, or two events need the same\n   fixed-function counter;\n - an event of PERFMON_GROUP_MISC has a rate and no PERFMON_CONFIG_FLAG_TIMEBASE0, or\n   is events[0] and has a rate;\n - a rate is above 2^width - 1 (the counter's width), or above 2^31 without\n   PERFMON_FEATURE_FULL_WIDTH_WRITES;\n - an event has PERFMON_CONFIG_FLAG_TIMEBASE0 and the rate of events[0] is 0;\n - an event has PERFMON_CONFIG_FLAG_TIMEBASE0, and events[0] counts on one kind of core\n   only and the event does not;\n - an event has PERFMON_CONFIG_FLAG_LAST_BRANCH and does not tick, or the CPUs\n   lack PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH, or it has PERFMON_CONFIG_FLAG_OS\n   and the CPUs (some of AMD's) can't freeze the records;\n - events with PERFMON_CONFIG_FLAG_LAST_BRANCH differ in modes: a CPU has one\n   filter for branches."]
 #[repr(C)]
 #[derive(
     Copy,
@@ -411,7 +416,7 @@ const _: () = {
     ["Offset of field: perfmon_config::flags"]
         [::core::mem::offset_of!(perfmon_config, flags) - 192usize];
 };
-#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE ends them\n @rate: the number of events from one record to the next\n @flags: PERFMON_CONFIG_FLAG_*\n\n =======  =========  =========================================================\n rate     TIMEBASE0  records\n =======  =========  =========================================================\n not 0    no         TICK or PC each time that rate events have been counted;\n                     COUNT of the rest at IOCTL_PERFMON_STOP\n 0        no         COUNT at IOCTL_PERFMON_STOP\n ignored  yes        COUNT whenever events[0] ticks, and at IOCTL_PERFMON_STOP\n =======  =========  =========================================================\n\n An event of PERFMON_GROUP_MISC has VALUE instead of COUNT. It has no modes:\n PERFMON_CONFIG_FLAG_OS and PERFMON_CONFIG_FLAG_USER have no effect on it.\n\n A config is refused with EINVAL, and the previous config stays, if\n\n - there is no event, or anything but 0 follows the first\n   PERFMON_EVENT_ID_NONE;\n - a flag is not in PERFMON_CONFIG_FLAG_MASK;\n - an event is in it twice, is not defined, or is one that these CPUs lack;\n - it needs more general counters than all CPUs have;\n - an event of PERFMON_GROUP_MISC has a rate and no PERFMON_CONFIG_FLAG_TIMEBASE0, or\n   is events[0] and has a rate;\n - a rate is above 2^width - 1 (the counter's width), or above 2^31 without\n   PERFMON_FEATURE_FULL_WIDTH_WRITES;\n - an event has PERFMON_CONFIG_FLAG_TIMEBASE0 and the rate of events[0] is 0;\n - an event has PERFMON_CONFIG_FLAG_LAST_BRANCH and does not tick, or the CPUs\n   lack PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH, or it has PERFMON_CONFIG_FLAG_OS\n   and the CPUs (some of AMD's) can't freeze the records;\n - events with PERFMON_CONFIG_FLAG_LAST_BRANCH differ in modes: a CPU has one\n   filter for branches."]
+#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE ends them\n @rate: the number of events from one record to the next\n @flags: PERFMON_CONFIG_FLAG_*\n\n =======  =========  =========================================================\n rate     TIMEBASE0  records\n =======  =========  =========================================================\n not 0    no         TICK or PC each time that rate events have been counted;\n                     COUNT of the rest at IOCTL_PERFMON_STOP\n 0        no         COUNT at IOCTL_PERFMON_STOP\n ignored  yes        COUNT whenever events[0] ticks, and at IOCTL_PERFMON_STOP\n =======  =========  =========================================================\n\n An event of PERFMON_GROUP_MISC has VALUE instead of COUNT. It has no modes:\n PERFMON_CONFIG_FLAG_OS and PERFMON_CONFIG_FLAG_USER have no effect on it.\n\n A config is refused with EINVAL, and the previous config stays, if\n\n - there is no event, or anything but 0 follows the first\n   PERFMON_EVENT_ID_NONE;\n - a flag is not in PERFMON_CONFIG_FLAG_MASK;\n - an event is in it twice, is not defined, or is one that these CPUs lack;\n - it needs more general counters than all CPUs have, or two events need the same\n   fixed-function counter;\n - an event of PERFMON_GROUP_MISC has a rate and no PERFMON_CONFIG_FLAG_TIMEBASE0, or\n   is events[0] and has a rate;\n - a rate is above 2^width - 1 (the counter's width), or above 2^31 without\n   PERFMON_FEATURE_FULL_WIDTH_WRITES;\n - an event has PERFMON_CONFIG_FLAG_TIMEBASE0 and the rate of events[0] is 0;\n - an event has PERFMON_CONFIG_FLAG_TIMEBASE0, and events[0] counts on one kind of core\n   only and the event does not;\n - an event has PERFMON_CONFIG_FLAG_LAST_BRANCH and does not tick, or the CPUs\n   lack PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH, or it has PERFMON_CONFIG_FLAG_OS\n   and the CPUs (some of AMD's) can't freeze the records;\n - events with PERFMON_CONFIG_FLAG_LAST_BRANCH differ in modes: a CPU has one\n   filter for branches."]
 pub type perfmon_ioctl_config_t = perfmon_config;
 #[doc = " struct perfmon_buffer_handle_req - the buffer of a new handle\n @descriptor: the number of the CPU, below &perfmon_alloc.num_buffers"]
 #[repr(C)]

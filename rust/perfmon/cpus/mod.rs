@@ -16,7 +16,7 @@ use crate::{
         load_limit::LoadLimit,
         throttle::Limits,
     },
-    ownership::{clean_dirty_counters_here, Ownership, OWNERSHIP, PLACE_HOLDERS},
+    ownership::{clean_dirty_counters_here, CountingSetup, Ownership, OWNERSHIP, PLACE_HOLDERS},
     percpu, pmu, trace,
 };
 use kernel::prelude::*;
@@ -199,7 +199,8 @@ fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
     if ownership.is_claimed() {
         let pmu = pmu::common();
         pmu.claim(here);
-        for (id, counting) in ownership.counting_setups() {
+        let counts_here = |(_, counting): &(CounterId, &CountingSetup)| counting.counts_on(percpu);
+        for (id, counting) in ownership.counting_setups().filter(counts_here) {
             pmu.reprogram(here, id, counting.select);
             percpu.setup_mask.insert(id.bit() & !percpu.tampered.get());
             if counting.state == CounterState::Running {

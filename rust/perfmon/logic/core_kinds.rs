@@ -7,7 +7,7 @@
 //!
 //! Kinds also differ in their counters. An event can have a counter if all kinds that count the event have this counter.
 
-use super::counter::counter_bits;
+use super::counter::{counter_bits, InvalidCounter};
 use super::cpuid::{Capabilities, Microarchitecture};
 use super::event_attr::PERF_TYPE_RAW;
 use super::evtsel::EventSelect;
@@ -210,6 +210,36 @@ impl CoreKinds {
             capabilities.is_some_and(|capabilities| capabilities.perf_type == Some(perf_type))
         })?;
         CoreKind::new(number)
+    }
+
+    /// Returns the type of the raw events of a kind, by which programs name the kind. `None` if Linux perf does not know the
+    /// kind.
+    #[must_use]
+    pub const fn type_of(&self, kind: CoreKind) -> Option<u32> {
+        match &self.0[kind.number()] {
+            Some(capabilities) => capabilities.perf_type,
+            None => None,
+        }
+    }
+
+    /// Returns the kind of core that a program names by its type, to count on the CPUs of this kind only; `None` if the
+    /// program names all CPUs: by 0, or by the type of the only kind.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidCounter::Kind`] if no kind has this type.
+    pub fn named(&self, perf_type: u32) -> Result<Option<CoreKind>, InvalidCounter> {
+        if perf_type == 0 {
+            return Ok(None);
+        }
+        let kind = self.with_type(perf_type).ok_or(InvalidCounter::Kind)?;
+        Ok(self.are_several().then_some(kind))
+    }
+
+    /// Returns the capabilities of the CPUs of a kind, or `common` for `None`.
+    #[must_use]
+    pub fn capabilities_of(&self, kind: Option<CoreKind>, common: &Capabilities) -> Capabilities {
+        kind.map_or(*common, |kind| self.capabilities(kind, common))
     }
 
     /// Returns the capabilities of the CPUs of a kind: the events and counters of this kind, and everything else from
@@ -483,6 +513,34 @@ mod tests {
                 None
             );
         }
+    }
+
+    #[test]
+    fn programs_name_kinds_by_their_types() {
+        let mut kinds = hybrid();
+        kinds.set_types(|kind| [Some(PERF_TYPE_RAW), Some(ATOM), None][kind.number()]);
+        let named = |kinds: &CoreKinds, perf_type| {
+            let kind = kinds.named(perf_type);
+            kind.map(|kind| kind.map(CoreKind::number))
+        };
+        assert_eq!(named(&kinds, 0), Ok(None));
+        assert_eq!(named(&kinds, PERF_TYPE_RAW), Ok(Some(0)));
+        assert_eq!(named(&kinds, ATOM), Ok(Some(1)));
+        assert_eq!(named(&kinds, LOWPOWER), Err(InvalidCounter::Kind));
+        let types = [0, 1, 2].map(|number| CoreKind::new(number).map(|kind| kinds.type_of(kind)));
+        assert_eq!(
+            types,
+            [Some(Some(PERF_TYPE_RAW)), Some(Some(ATOM)), Some(None)]
+        );
+        // All CPUs are of the only kind.
+        let one = CoreKinds::one(&BIG);
+        assert_eq!(named(&one, 0), Ok(None));
+        assert_eq!(named(&one, PERF_TYPE_RAW), Ok(None));
+        assert_eq!(named(&one, ATOM), Err(InvalidCounter::Kind));
+        let common = BIG.intersection(SMALL);
+        assert_eq!(kinds.capabilities_of(None, &common), common);
+        let big = kinds.capabilities_of(Some(CoreKind::FIRST), &common);
+        assert_eq!((big.general_count, big.fixed), (8, 0b1111));
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub enum InvalidCounter {
     Select,
     /// A fixed-function counter was given an event, although it counts only its own.
     FixedSelect,
+    /// No kind of core has this type.
+    Kind,
 }
 
 /// A counter.

@@ -2,10 +2,11 @@
 //! The config of a trace: the rules for `struct perfmon_config`, and the assignment of counters to events.
 
 use super::branch_records::BranchRecords;
-use super::counter::{each_counter, CounterId};
+use super::core_kinds::{CoreKind, CoreKinds};
+use super::counter::{counter_bits, each_counter, CounterId};
 use super::cpuid::Capabilities;
 use super::evtsel::EventSelect;
-use super::trace_events::{Encoding, EventId};
+use super::trace_events::{Definition, Encoding, EventId};
 use super::values::MiscEvent;
 use crate::abi;
 
@@ -25,7 +26,7 @@ pub enum InvalidConfig {
     Event,
     /// An event occurs twice.
     Twice,
-    /// The config needs more counters than the CPUs have.
+    /// The config needs more counters than the CPUs have, or two events need the same counter.
     TooMany,
     /// A rate is larger than the counter's range, or an event without a counter has a rate.
     Rate,
@@ -33,15 +34,16 @@ pub enum InvalidConfig {
     LastBranch,
     /// Events in different modes request branch records, but a CPU has one filter for all branches.
     LastBranchModes,
-    /// An event follows the timebase, but the first event has no rate.
+    /// An event follows the timebase, but the first event has no rate, or not all CPUs that count the event count the
+    /// first event.
     Timebase,
 }
 
 /// The counters that can count an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterChoice {
-    /// Any general counter.
-    AnyGeneral,
+    /// One of these general counters.
+    General(u64),
     /// This counter only.
     Only(CounterId),
     /// No counter: the event is a value, which has a register of its own.
@@ -66,6 +68,8 @@ pub struct ConfigEvent {
     pub id: EventId,
     /// The event select, with the modes.
     pub select: EventSelect,
+    /// The kind of core that counts the event; `None` for all CPUs.
+    pub kind: Option<CoreKind>,
     /// The counters that can count the event.
     pub counters: CounterChoice,
     /// The occasions on which records are written.
@@ -76,12 +80,19 @@ pub struct ConfigEvent {
     pub last_branch: bool,
 }
 
+impl ConfigEvent {
+    /// Returns whether the CPUs of a kind count the event.
+    #[must_use]
+    pub fn counts_on(&self, kind: CoreKind) -> bool {
+        self.kind.is_none_or(|own| own == kind)
+    }
+}
+
 /// A config that these CPUs can record.
 ///
 /// # Invariants
 ///
-/// - No two events need the same fixed-function counter, and no more events need a general counter than the CPUs have
-///   general counters.
+/// - There are enough counters: with all counters free, [`Self::assign`] has one for each event.
 /// - All events with `last_branch` are sampled, and have the same modes.
 /// - Only [`Self::EMPTY`] has no event.
 #[derive(Clone, Copy)]
@@ -92,7 +103,7 @@ pub struct Config {
 /// Returns the largest rate of an event: the largest number of events that its counter can be loaded for, or 0 for a value.
 fn max_rate(cpus: &Capabilities, counters: CounterChoice) -> u64 {
     let width = match counters {
-        CounterChoice::AnyGeneral => cpus.general_width,
+        CounterChoice::General(_) => cpus.general_width,
         CounterChoice::Only(_) => cpus.fixed_width,
         CounterChoice::Value(_) => return 0,
     };
@@ -110,8 +121,8 @@ impl Config {
         events: [None; MAX_EVENTS],
     };
 
-    /// Checks `raw` and returns it as a config of CPUs that all have the capabilities `cpus`. `find_definition` looks
-    /// up the events that programs have defined.
+    /// Checks `raw` and returns it as a config of CPUs that all have the capabilities `cpus`, and are of these `kinds`.
+    /// `find_definition` looks up the events that programs have defined.
     ///
     /// # Errors
     ///
@@ -119,10 +130,11 @@ impl Config {
     pub fn new(
         raw: &abi::perfmon_config,
         cpus: &Capabilities,
-        find_definition: impl Fn(EventId) -> Option<EventSelect>,
+        kinds: &CoreKinds,
+        find_definition: impl Fn(EventId) -> Option<Definition>,
     ) -> Result<Self, InvalidConfig> {
         let mut this = Self::EMPTY;
-        this.set(raw, cpus, find_definition).map(|()| this)
+        this.set(raw, cpus, kinds, find_definition).map(|()| this)
     }
 
     /// Makes this the checked config of `raw`, as [`Self::new`] does. Works in place, since a config is too large for
@@ -135,9 +147,10 @@ impl Config {
         &mut self,
         raw: &abi::perfmon_config,
         cpus: &Capabilities,
-        find_definition: impl Fn(EventId) -> Option<EventSelect>,
+        kinds: &CoreKinds,
+        find_definition: impl Fn(EventId) -> Option<Definition>,
     ) -> Result<(), InvalidConfig> {
-        let result = self.fill_events(raw, cpus, find_definition);
+        let result = self.fill_events(raw, cpus, kinds, find_definition);
         if result.is_err() {
             *self = Self::EMPTY;
         }
@@ -149,7 +162,8 @@ impl Config {
         &mut self,
         raw: &abi::perfmon_config,
         cpus: &Capabilities,
-        find_definition: impl Fn(EventId) -> Option<EventSelect>,
+        kinds: &CoreKinds,
+        find_definition: impl Fn(EventId) -> Option<Definition>,
     ) -> Result<(), InvalidConfig> {
         let count = count_events(raw)?;
         *self = Self::EMPTY;
@@ -164,6 +178,7 @@ impl Config {
                 flags,
                 timebase_rate,
                 cpus,
+                kinds,
                 &find_definition,
             )?;
             self.events[n] = Some(event);
@@ -172,21 +187,22 @@ impl Config {
         if raw.flags[0] & abi::PERFMON_CONFIG_FLAG_TIMEBASE0 != 0 && raw.rate[0] == 0 {
             return Err(InvalidConfig::Timebase);
         }
-        self.check_together(cpus)?;
-        // INVARIANT: General counters, roles and modes were just checked. A fixed-function counter has one id,
-        // and no id occurs twice.
+        self.check_together()?;
+        // INVARIANT: Counters, roles and modes were just checked.
         Ok(())
     }
 
-    /// Checks the rules for all events together: the number of general counters, and the modes of branches. To be
-    /// called after each event was checked by itself.
-    fn check_together(&self, cpus: &Capabilities) -> Result<(), InvalidConfig> {
-        let general = self
-            .events()
-            .filter(|e| e.counters == CounterChoice::AnyGeneral)
-            .count();
-        if general > usize::from(cpus.general_count) {
+    /// Checks the rules for all events together: the number of counters, the kind of core of the timebase, and the modes
+    /// of branches. To be called after each event was checked by itself.
+    fn check_together(&self) -> Result<(), InvalidConfig> {
+        if self.assign(u64::MAX).is_none() {
             return Err(InvalidConfig::TooMany);
+        }
+        let timebase_kind = self.events().next().and_then(|timebase| timebase.kind);
+        let is_off_timebase =
+            |e: &ConfigEvent| e.role == EventRole::FollowsTimebase && e.kind != timebase_kind;
+        if timebase_kind.is_some() && self.events().any(is_off_timebase) {
+            return Err(InvalidConfig::Timebase);
         }
         let mut branches = self.events().filter(|e| e.last_branch);
         if let Some(first) = branches.next() {
@@ -226,7 +242,9 @@ impl Config {
     }
 
     /// Assigns one of the counters of the mask `free` to each event: an event of a fixed-function counter gets that
-    /// counter, any other event the lowest general counter.
+    /// counter, an event of all CPUs the lowest general counter, and an event of one kind of core the highest of this
+    /// kind. General counters are numbered from 0 on each kind, so an event of one kind leaves the counters that more
+    /// kinds have to other events, if it can.
     ///
     /// The result has a counter for each of [`Self::events`], in their order, and `None` for a value. The whole result
     /// is `None` if `free` has too few counters.
@@ -237,8 +255,12 @@ impl Config {
         for (event, to) in self.events().zip(&mut assigned_counters) {
             let counter = match event.counters {
                 CounterChoice::Only(counter) => counter,
-                CounterChoice::AnyGeneral => {
-                    each_counter(available_counters & GENERAL_COUNTERS).next()?
+                CounterChoice::General(allowed) => {
+                    let mut counters = each_counter(available_counters & allowed);
+                    match event.kind {
+                        None => counters.next()?,
+                        Some(_) => counters.last()?,
+                    }
                 }
                 CounterChoice::Value(_) => continue,
             };
@@ -286,15 +308,21 @@ fn check_event(
     flags: u32,
     timebase_rate: Option<u32>,
     cpus: &Capabilities,
-    find_definition: impl Fn(EventId) -> Option<EventSelect>,
+    kinds: &CoreKinds,
+    find_definition: impl Fn(EventId) -> Option<Definition>,
 ) -> Result<ConfigEvent, InvalidConfig> {
     let has_flag = |flag| flags & flag != 0;
     if has_flag(!abi::PERFMON_CONFIG_FLAG_MASK) {
         return Err(InvalidConfig::Flag);
     }
+    let kind = find_definition(id).and_then(|definition| definition.kind);
+    let general = match kind {
+        None => counter_bits(cpus.general_count, 0),
+        Some(kind) => kinds.counters(kind) & GENERAL_COUNTERS,
+    };
     let (select, counters) = match id.encoding(cpus, find_definition) {
         None => return Err(InvalidConfig::Event),
-        Some(Encoding::General(select)) => (select, CounterChoice::AnyGeneral),
+        Some(Encoding::General(select)) => (select, CounterChoice::General(general)),
         Some(Encoding::Fixed(counter)) => (EventSelect::new(0, 0), CounterChoice::Only(counter)),
         Some(Encoding::Value(value)) => (EventSelect::new(0, 0), CounterChoice::Value(value)),
     };
@@ -322,6 +350,7 @@ fn check_event(
             !is_value && has_flag(abi::PERFMON_CONFIG_FLAG_USER),
             !is_value && has_flag(abi::PERFMON_CONFIG_FLAG_OS),
         ),
+        kind,
         counters,
         role,
         // Only a sample has an instruction pointer. The flag of an event that is not sampled is ignored.
@@ -333,6 +362,7 @@ fn check_event(
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_config))]
 mod tests {
+    use super::super::cpuid::Microarchitecture;
     use super::*;
     use abi::{
         PERFMON_CONFIG_FLAG_LAST_BRANCH as LBR, PERFMON_CONFIG_FLAG_OS as OS,
@@ -371,7 +401,7 @@ mod tests {
     }
 
     fn config_of(cpus: &Capabilities, rows: Rows<'_>) -> Result<Config, InvalidConfig> {
-        Config::new(&raw_config(rows), cpus, |_| None)
+        Config::new(&raw_config(rows), cpus, &CoreKinds::one(cpus), |_| None)
     }
 
     fn refusal(rows: Rows<'_>) -> Option<InvalidConfig> {
@@ -425,10 +455,11 @@ mod tests {
         let mut config = Config::EMPTY;
         let valid_config = raw_config(&[(ARCH, 9, USER), (ARCH + 1, 9, USER)]);
         let config_with_duplicate = raw_config(&[(ARCH, 9, USER), (ARCH, 9, USER)]);
-        assert!(config.set(&valid_config, &CPU, |_| None).is_ok());
+        let kinds = CoreKinds::one(&CPU);
+        assert!(config.set(&valid_config, &CPU, &kinds, |_| None).is_ok());
         assert_eq!(config.events().count(), 2);
         assert_eq!(
-            config.set(&config_with_duplicate, &CPU, |_| None),
+            config.set(&config_with_duplicate, &CPU, &kinds, |_| None),
             Err(InvalidConfig::Twice)
         );
         assert_eq!(config.events().count(), 0);
@@ -554,10 +585,131 @@ mod tests {
         }));
     }
 
+    /// A hybrid processor: small cores, whose counters all CPUs have, and big cores with more.
+    const SMALL: Capabilities = Capabilities {
+        microarchitecture: Microarchitecture::Skymont,
+        ..CPU
+    };
+    const BIG: Capabilities = Capabilities {
+        microarchitecture: Microarchitecture::LionCove,
+        general_count: 4,
+        fixed: 0b1111,
+        ..CPU
+    };
+    const MODEL: u16 = (abi::PERFMON_GROUP_MODEL as u16) << 10;
+
+    /// Returns the config on this processor. Events with numbers below 10 are defined on the big cores, and those from 30
+    /// on are the event of fixed-function counter 3 there. Other numbers are defined on the small cores.
+    fn config_of_kinds(rows: Rows<'_>) -> Result<Config, InvalidConfig> {
+        let mut kinds = CoreKinds::NONE;
+        let (big, small) = (kinds.add(&BIG), kinds.add(&SMALL));
+        let definition = |id: EventId| match (id.group(), id.number()) {
+            (abi::PERFMON_GROUP_MODEL, 0..10) => {
+                Definition::on_kind(EventSelect::new(0xd0, 0x81), big?, &BIG).ok()
+            }
+            (abi::PERFMON_GROUP_MODEL, 30..) => {
+                Definition::on_kind(EventSelect::new(0, 4), big?, &BIG).ok()
+            }
+            (abi::PERFMON_GROUP_MODEL, _) => {
+                Definition::on_kind(EventSelect::new(0xd0, 0x81), small?, &SMALL).ok()
+            }
+            _ => None,
+        };
+        Config::new(
+            &raw_config(rows),
+            &BIG.intersection(SMALL),
+            &kinds,
+            definition,
+        )
+    }
+
+    /// Returns the indices of the counters that the first four events get.
+    fn assigned_on_kinds(rows: Rows<'_>, free: u64) -> Option<[Option<usize>; 4]> {
+        let assigned = config_of_kinds(rows).ok()?.assign(free)?;
+        Some([0, 1, 2, 3].map(|n| assigned[n].map(CounterId::index)))
+    }
+
+    #[test]
+    fn events_of_one_kind_get_its_counters() {
+        let big_and_common: Rows<'_> = &[
+            (MODEL, 0, USER),
+            (ARCH, 0, USER),
+            (MODEL + 1, 0, USER),
+            (ARCH + 1, 0, USER),
+        ];
+        assert_eq!(
+            assigned_on_kinds(big_and_common, u64::MAX),
+            Some([Some(3), Some(0), Some(2), Some(1)])
+        );
+        let small_and_fixed: Rows<'_> = &[
+            (MODEL + 10, 0, USER),
+            (MODEL + 11, 0, USER),
+            (MODEL + 1, 0, USER),
+            (MODEL + 30, 0, USER),
+        ];
+        assert_eq!(
+            assigned_on_kinds(small_and_fixed, u64::MAX),
+            Some([Some(1), Some(0), Some(3), Some(35)])
+        );
+        // The counters that only big cores have are taken.
+        assert_eq!(assigned_on_kinds(small_and_fixed, !0xc), None);
+        assert!(config_of_kinds(big_and_common).is_ok_and(|config| {
+            let big = config.events().map(|e| e.counts_on(CoreKind::FIRST));
+            let small = CoreKind::new(1);
+            let on_small = config.events().map(|e| small.map(|kind| e.counts_on(kind)));
+            big.eq([true; 4]) && on_small.eq([false, true, false, true].map(Some))
+        }));
+    }
+
+    #[test]
+    fn kinds_have_as_many_events_as_counters() {
+        let refusal = |rows: Rows<'_>| config_of_kinds(rows).err();
+        let small = |n| (MODEL + 10 + n, 0, USER);
+        assert_eq!(refusal(&[small(0), small(1)]), None);
+        assert_eq!(
+            refusal(&[small(0), small(1), small(2)]),
+            Some(InvalidConfig::TooMany)
+        );
+        assert_eq!(
+            refusal(&[small(0), small(1), (ARCH, 0, USER)]),
+            Some(InvalidConfig::TooMany)
+        );
+        let big = |n| (MODEL + n, 0, USER);
+        assert_eq!(refusal(&[big(0), big(1), big(2), big(3)]), None);
+        assert_eq!(
+            refusal(&[big(0), big(1), big(2), big(3), big(4)]),
+            Some(InvalidConfig::TooMany)
+        );
+        // The two events have one counter.
+        assert_eq!(
+            refusal(&[(MODEL + 30, 0, USER), (MODEL + 31, 0, USER)]),
+            Some(InvalidConfig::TooMany)
+        );
+    }
+
+    #[test]
+    fn events_follow_a_timebase_of_their_kind() {
+        let refusal = |rows: Rows<'_>| config_of_kinds(rows).err();
+        let follow = USER | TIMEBASE0;
+        assert_eq!(refusal(&[(ARCH, 9, USER), (MODEL, 0, follow)]), None);
+        assert_eq!(refusal(&[(MODEL, 9, USER), (MODEL + 1, 0, follow)]), None);
+        assert_eq!(refusal(&[(MODEL, 9, USER), (ARCH, 0, USER)]), None);
+        for follower in [ARCH, MODEL + 10] {
+            assert_eq!(
+                refusal(&[(MODEL, 9, USER), (follower, 0, follow)]),
+                Some(InvalidConfig::Timebase)
+            );
+        }
+    }
+
     /// Returns the indices of the counters that three events get if the counters of `free` are available.
     fn assigned_indices(free: u64) -> Option<[Option<usize>; 3]> {
         let rows: Rows<'_> = &[(ARCH + 1, 9, USER), (FIXED + 2, 0, USER), (ARCH, 0, USER)];
-        let assigned = config_of(&CPU, rows).ok()?.assign(free)?;
+        let cpu = Capabilities {
+            general_count: 4,
+            ..CPU
+        };
+        let assigned = config_of(&cpu, rows).ok()?.assign(free)?;
         Some([0, 1, 2].map(|n| assigned[n].map(CounterId::index)))
     }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The events of the trace interface: event ids, and the hardware's encodings of the events.
 
+use super::core_kinds::CoreKind;
 use super::cores::Core;
-use super::counter::CounterId;
+use super::counter::{CounterId, InvalidCounter};
 use super::cpuid::{Architecture, Capabilities, Microarchitecture};
 use super::event_attr::{PERF_COUNT_HW_CACHE_MISSES, PERF_COUNT_HW_CACHE_REFERENCES};
+use super::event_counters::is_fixed_event;
 use super::evtsel::EventSelect;
 use super::values::MiscEvent;
 use crate::abi;
@@ -12,6 +14,51 @@ use crate::abi;
 /// An event id: a group, and a number within the group. The id 0 means no event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventId(pub u16);
+
+/// A program's definition of an event of `PERFMON_GROUP_MODEL`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// The encoding: [`Encoding::General`] or [`Encoding::Fixed`].
+    pub encoding: Encoding,
+    /// The kind of core that counts the event; `None` for all CPUs.
+    pub kind: Option<CoreKind>,
+}
+
+impl Definition {
+    /// Defines an event of all CPUs, which any general counter can count.
+    #[must_use]
+    pub const fn on_all(select: EventSelect) -> Self {
+        Self {
+            encoding: Encoding::General(select),
+            kind: None,
+        }
+    }
+
+    /// Defines an event of one kind of core, whose CPUs have `capabilities`: any general counter of these CPUs, or the
+    /// fixed-function counter whose event it is.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidCounter::Number`] if these CPUs lack the fixed-function counter.
+    pub fn on_kind(
+        select: EventSelect,
+        kind: CoreKind,
+        capabilities: &Capabilities,
+    ) -> Result<Self, InvalidCounter> {
+        let select = select.with_modes(false, false);
+        let encoding = if is_fixed_event(select) {
+            let counter = CounterId::fixed(select.unit_mask() - 1)
+                .filter(|counter| capabilities.counters() & counter.bit() != 0);
+            Encoding::Fixed(counter.ok_or(InvalidCounter::Number)?)
+        } else {
+            Encoding::General(select)
+        };
+        Ok(Self {
+            encoding,
+            kind: Some(kind),
+        })
+    }
+}
 
 /// The hardware's encoding of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +98,7 @@ impl EventId {
     pub fn encoding(
         self,
         capabilities: &Capabilities,
-        find_definition: impl FnOnce(Self) -> Option<EventSelect>,
+        find_definition: impl FnOnce(Self) -> Option<Definition>,
     ) -> Option<Encoding> {
         match self.group() {
             abi::PERFMON_GROUP_ARCH => {
@@ -64,7 +111,7 @@ impl EventId {
                 let is_present = capabilities.fixed >> n & 1 != 0;
                 (is_listed && is_present).then_some(Encoding::Fixed(counter))
             }
-            abi::PERFMON_GROUP_MODEL => find_definition(self).map(Encoding::General),
+            abi::PERFMON_GROUP_MODEL => find_definition(self).map(|definition| definition.encoding),
             abi::PERFMON_GROUP_MISC => MiscEvent::new(self.number())
                 .filter(|value| capabilities.values & value.bit() != 0)
                 .map(Encoding::Value),
@@ -192,8 +239,9 @@ mod tests {
     }
 
     fn general_encoding(capabilities: &Capabilities, group: u32, number: u32) -> Option<u64> {
-        let find_definition =
-            |id: EventId| (id.number() == 5).then_some(EventSelect::new(0xd1, 0x20));
+        let find_definition = |id: EventId| {
+            (id.number() == 5).then_some(Definition::on_all(EventSelect::new(0xd1, 0x20)))
+        };
         match id(group, number).encoding(capabilities, find_definition) {
             Some(Encoding::General(select)) => Some(select.stopped()),
             _ => None,
@@ -298,6 +346,33 @@ mod tests {
             Some(0x20d1)
         );
         assert_eq!(general_encoding(&INTEL, abi::PERFMON_GROUP_MODEL, 6), None);
+    }
+
+    #[test]
+    fn kinds_have_definitions_of_their_own() {
+        let kind = CoreKind::FIRST;
+        let definition = |select: EventSelect, capabilities: &Capabilities| {
+            let definition = Definition::on_kind(select, kind, capabilities);
+            definition.map(|definition| match definition.encoding {
+                Encoding::General(select) => (Some(select.stopped()), None),
+                Encoding::Fixed(counter) => (None, Some(counter.index())),
+                Encoding::Value(_) => (None, None),
+            })
+        };
+        let loads = EventSelect::new(0xd0, 0x81);
+        assert_eq!(definition(loads, &INTEL), Ok((Some(0x81d0), None)));
+        let with_modes = loads.with_modes(true, true);
+        assert_eq!(definition(with_modes, &INTEL), Ok((Some(0x81d0), None)));
+        assert_eq!(
+            definition(EventSelect::new(0, 4), &INTEL),
+            Ok((None, Some(35)))
+        );
+        // The CPUs lack fixed-function counter 2.
+        assert_eq!(
+            definition(EventSelect::new(0, 3), &INTEL),
+            Err(InvalidCounter::Number)
+        );
+        assert_eq!(Definition::on_all(loads).kind, None);
     }
 
     #[test]

@@ -66,6 +66,7 @@ impl Config {
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_record))]
 mod tests {
     use super::super::branch_records::BranchRecords;
+    use super::super::core_kinds::CoreKinds;
     use super::super::cpuid::Capabilities;
     use super::*;
 
@@ -113,7 +114,9 @@ mod tests {
         for (n, (id, rate, flags)) in rows.into_iter().enumerate() {
             (raw.events[n], raw.rate[n], raw.flags[n]) = (id, rate, flags);
         }
-        let room = Config::new(&raw, &CPU, |_| None).map(|config| config.sample_room());
+        let kinds = CoreKinds::one(&CPU);
+        let config = Config::new(&raw, &CPU, &kinds, |_| None);
+        let room = config.map(|config| config.sample_room());
         assert_eq!(
             room,
             Ok(SampleRoom {

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The owners of counters and of the branch records: sessions, the trace, and events.
 
-use crate::logic::{
-    branches::Branches, counter_state::CounterState, evtsel::EventSelect, sharing::CounterUsers,
+use crate::{
+    logic::{
+        branches::Branches, core_kinds::CoreKind, counter_state::CounterState, evtsel::EventSelect,
+        sharing::CounterUsers,
+    },
+    percpu::PerCpu,
 };
 
 /// The ID of a session, which lasts from one open(2) of the device to the last close(2) of its descriptor.
@@ -29,7 +33,17 @@ pub(super) enum Owner {
 pub(crate) struct CountingSetup {
     pub(crate) session: SessionId,
     pub(crate) select: EventSelect,
+    /// The kind of core on whose CPUs the counter counts; `None` for all CPUs.
+    pub(crate) kind: Option<CoreKind>,
     pub(crate) state: CounterState,
+}
+
+impl CountingSetup {
+    /// Returns whether the counter counts on a CPU.
+    #[inline]
+    pub(crate) fn counts_on(&self, percpu: &PerCpu) -> bool {
+        self.kind.is_none_or(|kind| kind == percpu.core_kind())
+    }
 }
 
 /// The user of the branch records.

@@ -14,7 +14,7 @@ use crate::{
     cpu,
     cpu::ThisCpu,
     logic::{
-        core_kinds::MAX_CORE_KINDS,
+        core_kinds::{CoreKind, MAX_CORE_KINDS},
         counter::{each_counter, mask_of, CounterId, MAX_COUNTERS},
         event_limits::needs_merged_counters,
         evtsel::EventSelect,
@@ -174,11 +174,6 @@ impl Ownership {
         mask_of(counters.filter(|id| self.owners[id.index()].is_none()))
     }
 
-    /// Returns the counters without an owner that all CPUs have, as a mask.
-    pub(crate) fn free_common_counters(&self) -> u64 {
-        self.free_counters() & pmu::common().capabilities.counters()
-    }
-
     /// Makes a session the owner of a counter that the caller has set up.
     pub(crate) fn begin_counting(&mut self, id: CounterId, counting: CountingSetup) {
         self.claimants[id.index()] = Some(Claimant::current());
@@ -314,20 +309,22 @@ impl Ownership {
         cpus.all(|cpu| percpu::of_cpu(cpu).tampered.get() & counters == 0)
     }
 
-    /// Checks that all CPUs can count the event with this select. If a CPU lacks an architectural event, logs that CPU,
-    /// once.
+    /// Checks that all CPUs of a kind (`None`: all CPUs) can count the event with this select. If a CPU lacks an
+    /// architectural event, logs that CPU, once.
     ///
     /// # Errors
     ///
     /// EINVAL if a CPU lacks the event. EOPNOTSUPP if the CPUs are of several kinds, which count different events with
     /// this event select, or if the event needs two counters.
-    pub(crate) fn check_event(&self, select: EventSelect) -> Result {
+    pub(crate) fn check_event(&self, select: EventSelect, kind: Option<CoreKind>) -> Result {
         let pmu = pmu::common();
-        if needs_merged_counters(select, pmu.capabilities.microarchitecture) {
+        let capabilities = pmu.kinds.capabilities_of(kind, &pmu.capabilities);
+        if needs_merged_counters(select, capabilities.microarchitecture) {
             return Err(errno(bindings::EOPNOTSUPP));
         }
-        let Some(event) = trace_events::missing_event(select, &pmu.capabilities) else {
-            let is_same_on_all_cpus = !pmu.kinds.are_several()
+        let Some(event) = trace_events::missing_event(select, &capabilities) else {
+            let is_same_on_all_cpus = kind.is_some()
+                || !pmu.kinds.are_several()
                 || select.is_modes_only()
                 || trace_events::is_architectural(select, &pmu.capabilities);
             return if is_same_on_all_cpus {
@@ -336,7 +333,11 @@ impl Ownership {
                 Err(errno(bindings::EOPNOTSUPP))
             };
         };
-        let lacks_event = |cpu: &CpuId| percpu::of_cpu(*cpu).arch_events.get() >> event & 1 == 0;
+        let lacks_event = |cpu: &CpuId| {
+            let percpu = percpu::of_cpu(*cpu);
+            kind.is_none_or(|kind| kind == percpu.core_kind())
+                && percpu.arch_events.get() >> event & 1 == 0
+        };
         if let Some(cpu) = self.cpus.ever_used().iter().find(lacks_event) {
             pr_notice_once!(
                 "event {:#04x} with unit mask {:#04x} can't be counted: CPU {} lacks it, as its CPUID says\n",

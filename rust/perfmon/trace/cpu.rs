@@ -31,10 +31,13 @@ pub(super) struct CpuTraceConfig<'a> {
 }
 
 impl CpuTraceConfig<'_> {
-    fn events(&self) -> impl Iterator<Item = (CounterId, &ConfigEvent)> {
+    /// Returns the events that this CPU counts, with their counters.
+    fn events(&self, here: ThisCpu<'_>) -> impl Iterator<Item = (CounterId, &ConfigEvent)> {
+        let kind = here.percpu().core_kind();
         self.config
             .events()
             .zip(self.counters)
+            .filter(move |(event, _)| event.counts_on(kind))
             .filter_map(|(event, counter)| Some(((*counter)?, event)))
     }
 
@@ -56,9 +59,9 @@ impl CpuTraceConfig<'_> {
             .fold(0, |set, id| set | id.bit())
     }
 
-    /// Returns the counters of the matching events, as a mask.
-    fn counter_mask(&self, matches: impl Fn(&ConfigEvent) -> bool) -> u64 {
-        let matching = self.events().filter(|(_, event)| matches(event));
+    /// Returns the counters of the matching events that this CPU counts, as a mask.
+    fn counter_mask(&self, here: ThisCpu<'_>, matches: impl Fn(&ConfigEvent) -> bool) -> u64 {
+        let matching = self.events(here).filter(|(_, event)| matches(event));
         mask_of(matching.map(|(counter, _)| counter))
     }
 }
@@ -75,12 +78,12 @@ pub(super) unsafe fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffe
     let following_values = config.values(here, |role| role == EventRole::FollowsTimebase);
     // SAFETY: `prepare_buffer` requires what this function requires of `buffer`, which the caller promises.
     unsafe { prepare_buffer(trace, config, buffer) };
-    set_masks(trace, config, following_values != 0);
+    set_masks(here, config, following_values != 0);
     program_counters(here, config);
     // `recording` is set before `counters`: an overflow handler that finds sampled counters in `counters` may suspend
     // sampling, and the flag of the suspension is set in the buffer only if `recording` is set.
     trace.recording.set(1);
-    trace.counters.set(config.counter_mask(|_| true));
+    trace.counters.set(config.counter_mask(here, |_| true));
     pmu_values::begin_recording(here, recorded_values, following_values);
     start_counters(here, config);
 }
@@ -107,9 +110,12 @@ unsafe fn prepare_buffer(trace: &CpuTrace, config: &CpuTraceConfig<'_>, buffer: 
 
 /// Sets the mask of address spaces in records, and the masks of the counters that are sampled, that follow the
 /// timebase, and that record branches.
-fn set_masks(trace: &CpuTrace, config: &CpuTraceConfig<'_>, has_following_values: bool) {
-    let following_counters = config.counter_mask(|event| event.role == EventRole::FollowsTimebase);
-    let first_event = config.events().next();
+fn set_masks(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, has_following_values: bool) {
+    let trace = &here.percpu().trace;
+    let following_counters =
+        config.counter_mask(here, |event| event.role == EventRole::FollowsTimebase);
+    // If events or values follow the timebase, this CPU counts the timebase, which is the first event.
+    let first_event = config.events(here).next();
     let timebase = first_event.filter(|_| following_counters != 0 || has_following_values);
     trace.aspace_mask.set(if config.allow_kernel_addrs {
         CR3_ADDRESS_SPACE_MASK
@@ -118,21 +124,21 @@ fn set_masks(trace: &CpuTrace, config: &CpuTraceConfig<'_>, has_following_values
     });
     trace
         .sampled_counters
-        .set(config.counter_mask(|event| matches!(event.role, EventRole::Sampled(_))));
+        .set(config.counter_mask(here, |event| matches!(event.role, EventRole::Sampled(_))));
     trace.follower_counters.set(following_counters);
     trace
         .timebase
         .set(timebase.map_or(0, |(counter, _)| counter.bit()));
     trace
         .branch_counters
-        .set(config.counter_mask(|event| event.last_branch));
+        .set(config.counter_mask(here, |event| event.last_branch));
 }
 
 /// Sets the counters up for the first sample of their events, stopped.
 fn program_counters(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>) {
     let (percpu, pmu) = (here.percpu(), here.pmu());
     let followed_counters = percpu.trace.timebase.get() | percpu.trace.branch_counters.get();
-    for (counter, event) in config.events() {
+    for (counter, event) in config.events(here) {
         pmu.program(here, counter, event.select);
         let (value, sampled) = (percpu.value(counter), percpu.sampled_counter(counter));
         sampled.prepare_for_trace(
@@ -153,14 +159,16 @@ fn program_counters(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>) {
 /// Starts the branch records, if an event has them, and the counters.
 fn start_counters(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>) {
     let (pmu, trace) = (here.pmu(), &here.percpu().trace);
-    if let Some(event) = config.config.last_branch() {
+    let mut branch_events = config.events(here).filter(|(_, event)| event.last_branch);
+    if let Some((_, event)) = branch_events.next() {
         let (user, kernel) = (event.select.is_user(), event.select.is_kernel());
         let branches = Branches::in_modes(user, kernel);
         lbr::start(here, branches, BRANCHES_OF_TRACE);
     }
     // The counter of the timebase is started last, since its samples read the counters of the events that follow it. A
     // counter that counts in kernel mode may fill the buffer before the others are started.
-    let events = config.events().skip(1).chain(config.events().take(1));
+    let events = config.events(here);
+    let events = events.skip(1).chain(config.events(here).take(1));
     for (counter, _) in events.take_while(|_| trace.full.get() == 0) {
         pmu.start(here, counter);
     }

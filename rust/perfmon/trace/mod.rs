@@ -19,7 +19,7 @@ use crate::{
         counter::mask_of,
         evtsel::EventSelect,
         trace_config::{Config, ConfigEvent, CounterChoice},
-        trace_events::EventId,
+        trace_events::{Definition, EventId},
         trace_state::{TraceCall, TraceState, WrongState},
     },
     ownership::{
@@ -80,9 +80,9 @@ const NO_ALLOC: abi::perfmon_alloc = abi::perfmon_alloc {
 ///   Otherwise `counters` is 0, and no CPU writes to them.
 struct Inner {
     state: TraceState,
-    /// The event selects that the session has defined, by event ID. `None` in [`Self::IDLE`], since a constant can't
+    /// The events that the session has defined, by event ID. `None` in [`Self::IDLE`], since a constant can't
     /// contain an empty tree.
-    defined_selects: Option<RBTree<u16, EventSelect>>,
+    definitions: Option<RBTree<u16, Definition>>,
     alloc: abi::perfmon_alloc,
     buffers: KVec<Arc<Buffer>>,
     staged: Option<StagedConfig>,
@@ -92,7 +92,7 @@ struct Inner {
 impl Inner {
     const IDLE: Self = Self {
         state: TraceState::Idle,
-        defined_selects: None,
+        definitions: None,
         alloc: NO_ALLOC,
         buffers: KVec::new(),
         staged: None,
@@ -106,9 +106,9 @@ impl Inner {
         buffer.is_traced().then_some(buffer)
     }
 
-    /// Returns the event select that the session has defined for `id`.
-    fn definition(&self, id: EventId) -> Option<EventSelect> {
-        self.defined_selects.as_ref()?.get(&id.0).copied()
+    /// Returns the session's definition of `id`.
+    fn definition(&self, id: EventId) -> Option<Definition> {
+        self.definitions.as_ref()?.get(&id.0).copied()
     }
 
     /// Stops the trace on all CPUs, if it is running.
@@ -148,13 +148,15 @@ impl Drop for Inner {
 
 /// Serves `PERFMON_DEFINE_EVENT`.
 pub(crate) fn define_event(trace: &Trace, request: abi::perfmon_event_definition) -> Result {
-    let has_reserved_bits = request.reserved.iter().any(|&word| word != 0)
-        || request.reserved2.iter().any(|&word| word != 0);
+    let has_reserved_bits =
+        request.reserved != 0 || request.reserved2.iter().any(|&word| word != 0);
     if has_reserved_bits || request.extra != 0 {
         return Err(EINVAL);
     }
-    let bits = pmu::common().capabilities.select_bits;
-    let select = EventSelect::from_abi(request.select, bits)?;
+    let pmu = pmu::common();
+    let kind = pmu.kinds.named(request.type_)?;
+    let capabilities = pmu.kinds.capabilities_of(kind, &pmu.capabilities);
+    let select = EventSelect::from_abi(request.select, capabilities.select_bits)?;
     let id = EventId(request.id);
     if !id.is_definable() {
         return Err(EINVAL);
@@ -162,10 +164,14 @@ pub(crate) fn define_event(trace: &Trace, request: abi::perfmon_event_definition
     check_may_count_cpu()?;
     let mut inner = trace.inner.lock();
     inner.state.after(TraceCall::Define)?;
-    OWNERSHIP.lock().check_event(select)?;
-    let node = RBTreeNode::new(id.0, select, GFP_KERNEL_ACCOUNT)?;
-    let defined_selects = inner.defined_selects.get_or_insert_with(RBTree::new);
-    drop(defined_selects.insert(node));
+    OWNERSHIP.lock().check_event(select, kind)?;
+    let definition = match kind {
+        None => Definition::on_all(select),
+        Some(kind) => Definition::on_kind(select, kind, &capabilities)?,
+    };
+    let node = RBTreeNode::new(id.0, definition, GFP_KERNEL_ACCOUNT)?;
+    let definitions = inner.definitions.get_or_insert_with(RBTree::new);
+    drop(definitions.insert(node));
     Ok(())
 }
 
@@ -233,7 +239,10 @@ pub(crate) fn stage(trace: &Trace, raw: KBox<abi::perfmon_config>) -> Result {
     let mut inner = trace.inner.lock();
     let state = inner.state.after(TraceCall::Stage)?;
     let mut config = KBox::new(Config::EMPTY, GFP_KERNEL_ACCOUNT)?;
-    config.set(&raw, &pmu::common().capabilities, |id| inner.definition(id))?;
+    let pmu = pmu::common();
+    config.set(&raw, &pmu.capabilities, &pmu.kinds, |id| {
+        inner.definition(id)
+    })?;
     inner.staged = Some(StagedConfig {
         raw,
         config,
@@ -287,7 +296,7 @@ pub(crate) fn start(trace: &Trace) -> Result {
         return start_on_all_cpus(inner, state, &mut OWNERSHIP.lock());
     }
     let mut ownership = lock_reserved(|ownership| {
-        let counters = staged.config.assign(ownership.free_common_counters());
+        let counters = staged.config.assign(ownership.free_counters());
         counters.ok_or(EBUSY)?;
         ownership.check_exclusive(None)
     })?;
@@ -307,7 +316,7 @@ fn start_on_all_cpus(inner: &mut Inner, state: TraceState, ownership: &mut Owner
     let staged = inner.staged.as_ref().ok_or(WrongState)?;
     let counters = staged
         .config
-        .assign(ownership.free_common_counters())
+        .assign(ownership.free_counters())
         .ok_or(EBUSY)?;
     let counter_mask = mask_of(counters.iter().flatten().copied());
     if counter_mask != 0 {

@@ -47,6 +47,7 @@ const struct command commands[COMMANDS] = {
 		FIELD(ZERO, pmc2, pmc2_flags),
 		FIELD(SELECT, pmc2, pmc2_select),
 		FIELD(ZERO, pmc2, pmc2_extra),
+		FIELD(CORE_TYPE, pmc2, pmc2_type),
 		FIELD(ZERO, pmc2, reserved),
 	} },
 	{ "PMIOGET2", PMIOGET2, READER, BUSY, ANY_STATE, {
@@ -64,6 +65,7 @@ const struct command commands[COMMANDS] = {
 	  { IDLE, ALLOCATED, BAD_STATE, BAD_STATE }, {
 		FIELD(MODEL_ID, perfmon_event_definition, id),
 		FIELD(ZERO, perfmon_event_definition, reserved),
+		FIELD(CORE_TYPE, perfmon_event_definition, type),
 		FIELD(DEFINITION, perfmon_event_definition, select),
 		FIELD(ZERO, perfmon_event_definition, extra),
 		FIELD(ZERO, perfmon_event_definition, reserved2),
@@ -157,6 +159,7 @@ static __u64 value_of(const struct field_values *v, enum field_kind kind)
 	case MODEL_ID:
 		return v->model_id;
 	case ZERO:
+	case CORE_TYPE:
 	case CONFIG:
 		break;
 	}

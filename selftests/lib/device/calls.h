@@ -34,6 +34,7 @@ enum field_kind {
 	SELECT,		/* an event select, as wide as the field */
 	DEFINITION,	/* the event select of a model-specific event */
 	ZERO,		/* must be 0 */
+	CORE_TYPE,	/* the type of a kind of core; 0: all */
 	CPU,
 	CPU_COUNT,	/* the number of CPUs whose values are wanted */
 	BUFFERS,	/* the number of buffers */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <stddef.h>
 
+#include <linux/perf_event.h>
+
 #include "device.h"
 #include "model_parts.h"
 
@@ -40,9 +42,16 @@ bool pmc2_reserved(struct model *, const struct call *c)
 	       c->arg.pmc2.reserved;
 }
 
+/* Returns true for a type of no kind of core: all CPUs of these machines are of one kind. */
+static bool is_unknown_type(__u32 type)
+{
+	return type && type != PERF_TYPE_RAW;
+}
+
 bool setup2_reserved(struct model *m, const struct call *c)
 {
-	return pmc2_reserved(m, c) || setup_reserved(m, c);
+	return pmc2_reserved(m, c) || is_unknown_type(c->arg.pmc2.pmc2_type) ||
+	       setup_reserved(m, c);
 }
 
 bool cpu_data_reserved(struct model *, const struct call *c)
@@ -54,8 +63,8 @@ bool definition_reserved(struct model *m, const struct call *c)
 {
 	const struct perfmon_event_definition *d = &c->arg.definition;
 
-	return d->reserved[0] || d->reserved[1] || d->reserved[2] ||
-	       d->extra || d->reserved2[0] || d->reserved2[1] ||
+	return d->reserved || d->extra || d->reserved2[0] || d->reserved2[1] ||
+	       is_unknown_type(d->type) ||
 	       has_unknown_bits(m, d->select);
 }
 

@@ -2,6 +2,8 @@
 #include <limits.h>
 #include <string.h>
 
+#include <linux/perf_event.h>
+
 #include "calls.h"
 #include "device.h"
 #include "places.h"
@@ -221,6 +223,14 @@ static void random_config(struct rng *rng, const struct machine *m,
 	}
 }
 
+/* Returns 0 mostly, else perf's type of the big cores or a type of no kind of core. */
+static __u64 random_core_type(struct rng *rng)
+{
+	static const __u32 edges[] = { PERF_TYPE_RAW, PERF_TYPE_RAW, 1, 1U << 31, ~0U };
+
+	return rng_once_in(rng, 8) ? PICK(rng, edges) : 0;
+}
+
 static __u64 random_value(struct rng *rng, const struct machine *m,
 			  const struct command_field *f)
 {
@@ -232,6 +242,8 @@ static __u64 random_value(struct rng *rng, const struct machine *m,
 		return random_select(rng, f->size);
 	case ZERO:
 		return rng_once_in(rng, 24) ? 1ULL << rng_below(rng, 64) : 0;
+	case CORE_TYPE:
+		return random_core_type(rng);
 	case CPU:
 		return random_cpu(rng, m);
 	case CPU_COUNT:

@@ -4,11 +4,12 @@
 use perfmon::trace::{Config as LibraryConfig, ConfigError, ConfigProblem};
 use perfmon_core::abi;
 use perfmon_core::logic::branch_records::BranchRecords;
+use perfmon_core::logic::core_kinds::CoreKinds;
 use perfmon_core::logic::counter::{self, CounterId};
 use perfmon_core::logic::cpuid::Capabilities;
 use perfmon_core::logic::evtsel::EventSelect;
 use perfmon_core::logic::trace_config::{Config, EventRole, InvalidConfig, MAX_EVENTS};
-use perfmon_core::logic::trace_events::EventId;
+use perfmon_core::logic::trace_events::{Definition, EventId};
 use perfmon_core::logic::trace_record::HEADER_BYTES;
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -150,8 +151,10 @@ const RULES: [InvalidConfig; 10] = [
 ];
 
 /// Returns the program's definition of a model-specific event: those with even numbers are defined.
-fn definition(id: EventId) -> Option<EventSelect> {
-    (id.number() % 2 == 0).then(|| EventSelect::new(id.number().to_le_bytes()[0].into(), 0))
+fn definition(id: EventId) -> Option<Definition> {
+    let select = EventSelect::new(id.number().to_le_bytes()[0].into(), 0);
+    (id.group() == abi::PERFMON_GROUP_MODEL && id.number() % 2 == 0)
+        .then(|| Definition::on_all(select))
 }
 
 fn is_fixed(id: u16) -> bool {
@@ -166,7 +169,8 @@ fn is_fixed(id: u16) -> bool {
 /// If one of these properties does not hold.
 pub fn config(bytes: &[u8]) {
     let request = Request::from_bytes(bytes);
-    match Config::new(&request.raw, &request.cpus, definition) {
+    let kinds = CoreKinds::one(&request.cpus);
+    match Config::new(&request.raw, &request.cpus, &kinds, definition) {
         Err(rule) => assert!(request.breaks(rule), "{rule:?} is not broken"),
         Ok(config) => {
             for rule in RULES {

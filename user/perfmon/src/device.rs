@@ -229,6 +229,7 @@ impl Device {
             pmc2_flags: 0,
             pmc2_select: 0,
             pmc2_extra: 0,
+            pmc2_type: 0,
             reserved: 0,
         };
         self.call(Call::Get2(&mut raw), attempt)?;

@@ -92,6 +92,7 @@ impl Session {
             pmc2_flags: 0,
             pmc2_select: select.bits(),
             pmc2_extra: 0,
+            pmc2_type: 0,
             reserved: 0,
         };
         self.device
@@ -124,7 +125,8 @@ impl Session {
     pub fn define_event(&self, id: EventId, select: EventSelect) -> Result<(), Error> {
         let raw = abi::perfmon_event_definition {
             id: id.bits(),
-            reserved: [0; 3],
+            reserved: 0,
+            type_: 0,
             select: select.bits(),
             extra: 0,
             reserved2: [0; 2],

@@ -3,9 +3,11 @@
 
 use perfmon_core::abi;
 use perfmon_core::logic::branch_records::BranchRecords;
+use perfmon_core::logic::core_kinds::CoreKinds;
 use perfmon_core::logic::cpuid::Capabilities;
 use perfmon_core::logic::evtsel;
 use perfmon_core::logic::trace_config::{self, InvalidConfig};
+use perfmon_core::logic::trace_events::Definition;
 
 use super::{Event, EventId};
 
@@ -149,8 +151,9 @@ impl ConfigBuilder {
 /// Checks a configuration by the driver's rules, for a CPU that supports everything.
 fn check(raw: &abi::perfmon_config) -> Result<(), InvalidConfig> {
     // Treats every model-specific ID as defined, because only the driver knows the definitions.
-    let definition = |_| Some(evtsel::EventSelect::new(0, 0));
-    trace_config::Config::new(raw, &ALL_CAPABILITIES, definition).map(drop)
+    let definition = |_| Some(Definition::on_all(evtsel::EventSelect::new(0, 0)));
+    let kinds = CoreKinds::one(&ALL_CAPABILITIES);
+    trace_config::Config::new(raw, &ALL_CAPABILITIES, &kinds, definition).map(drop)
 }
 
 /// Converts at most [`trace_config::MAX_EVENTS`] events to the structure of the ABI.
