@@ -9,8 +9,9 @@ use crate::{
     cpu::{self, ThisCpu},
     logic::{
         core_kinds::CoreKind,
-        counter::{mask_of, CounterId},
+        counter::{has_fixed, mask_of, CounterId, InvalidCounter},
         counter_state::{Action, CounterCall, CounterState, NotSetUp},
+        event_counters::EventCounters,
         evtsel::EventSelect,
     },
     ownership::{
@@ -18,7 +19,7 @@ use crate::{
         with_reserved, Client, CountingSetup, Ownership, SessionId, OWNERSHIP,
     },
     percpu, pmu,
-    sys::error::errno,
+    sys::error::{errno, of_uncounted},
 };
 use core::ops::Range;
 use kernel::{
@@ -88,10 +89,33 @@ fn check_setup(
     CounterState::after(old_state, CounterCall::Setup)?;
     select.check_counter(id)?;
     ownership.check_event(select, kind)?;
+    if let Some(kind) = kind {
+        check_counter_of_kind(id, select, kind)?;
+    }
     if ownership.is_owned_by_trace_or_events(id) {
         return Err(EBUSY);
     }
     ownership.check_exclusive(None)
+}
+
+/// Checks that a counter of the CPUs of a kind can count the event with this select. A fixed-function counter counts its
+/// own event, and gets a select with modes only.
+///
+/// # Errors
+///
+/// EINVAL if no counter or only other counters can. EOPNOTSUPP if the event needs an extra register, or if several
+/// cores or two counters count it together.
+fn check_counter_of_kind(id: CounterId, select: EventSelect, kind: CoreKind) -> Result {
+    if has_fixed(id.bit()) {
+        return Ok(());
+    }
+    let pmu = pmu::common();
+    let capabilities = pmu.kinds.capabilities(kind, &pmu.capabilities);
+    let counters = EventCounters::without_extra_register(select, &capabilities);
+    if counters.map_err(of_uncounted)?.general & id.bit() == 0 {
+        return Err(InvalidCounter::Event.into());
+    }
+    Ok(())
 }
 
 /// Programs a counter on the CPUs of a kind (`None`: on all CPUs), for a session, after [`check_setup`].
@@ -252,11 +276,12 @@ fn change_state_on_each(ownership: &mut Ownership, id: CounterId, call: CounterC
         return Err(EIO);
     }
     if action != Action::Nothing {
-        ownership.on_each(|here| {
-            if counting.counts_on(here.percpu()) {
+        match counting.kind {
+            None => ownership.on_each(|here| run_action(here, id, action)),
+            Some(_) => ownership.on_each_counting(&counting, &(0..nr_cpu_ids()), |here| {
                 run_action(here, id, action);
-            }
-        });
+            }),
+        }
     }
     if action == Action::Zero {
         for percpu in ownership.uncounted_percpus() {
@@ -429,10 +454,8 @@ fn update_values(
 ) {
     // The values of a stopped counter are up to date.
     if counting.state == CounterState::Running {
-        ownership.on_each_in_range(range, |here| {
-            if counting.counts_on(here.percpu()) {
-                here.pmu().update(here, id);
-            }
+        ownership.on_each_counting(counting, range, |here| {
+            here.pmu().update(here, id);
         });
     }
 }

@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <linux/perf_event.h>
+
 #include "device.h"
 #include "fixture.h"
 #include "idle.h"
@@ -178,6 +180,31 @@ TEST_F(setup2, setup2_refuses_reserved_members)
 			TH_LOG("wrong[%u]", i);
 		}
 	}
+}
+
+/* The type of the only kind of core: the counter has to be one that can count the event. */
+TEST_F(setup2, setup2_with_a_type_refuses_events_that_the_counter_lacks)
+{
+	const __u64 user = (__u64)PMCF_USR << 16;
+	struct pmc2 pmc = { .pmc2_select = INSTRUCTIONS, .pmc2_type = PERF_TYPE_RAW };
+	__s64 value;
+
+	ASSERT_EQ(0, device_ioctl(self->fd, PMIOSETUP2, &pmc));
+	value = pmc_loop_count(self->fd, 0, N);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), value);
+	pmc.pmc2_type = 0;
+	ASSERT_EQ(0, device_ioctl(self->fd, PMIOGET2, &pmc));
+	EXPECT_EQ((__u32)PERF_TYPE_RAW, pmc.pmc2_type);
+	if (self->is_amd)
+		return;
+	/* Intel has no event 0: these are numbers of fixed counters. */
+	pmc.pmc2_select = 0x0300 | user;
+	EXPECT_EQ(-EINVAL, device_ioctl(self->fd, PMIOSETUP2, &pmc));
+	pmc.pmc2_select = user;
+	EXPECT_EQ(-EINVAL, device_ioctl(self->fd, PMIOSETUP2, &pmc));
+	EXPECT_EQ(value, pmc_value(self->fd, 0));
+	/* Without a type this is not checked. */
+	EXPECT_EQ(0, pmc_setup2(self->fd, 0, 0x0300 | user));
 }
 
 /*

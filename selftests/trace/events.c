@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <linux/perf_event.h>
+
 #include "cpu.h"
 #include "device.h"
 #include "idle.h"
@@ -172,6 +174,33 @@ TEST_F(events, definition_of_an_event_of_two_counters_is_refused)
 	EXPECT_EQ(want, device_ioctl(self->fd, PERFMON_DEFINE_EVENT, &large));
 	want = self->machine.is_intel ? -EINVAL : -EOPNOTSUPP;
 	EXPECT_EQ(want, device_ioctl(self->fd, PERFMON_DEFINE_EVENT, &merge));
+}
+
+/* With the type of the only kind of core, event 0 of Intel is that of a fixed counter, or of none. */
+TEST_F(events, definition_with_a_type_names_a_fixed_counter)
+{
+	struct perfmon_event_definition d = {
+		.id = MODEL_EVENT(1),
+		.type = PERF_TYPE_RAW,
+		.select = 0x0100,
+	};
+	struct perfmon_config c = one_event(MODEL_EVENT(1), 0, FLAG_USER);
+	struct trace_sums sums;
+	int cpu = sched_getcpu();
+
+	if (!self->machine.is_intel || !self->machine.properties.max_num_fixed_events)
+		SKIP(return, "no fixed counters");
+	ASSERT_EQ(0, pin_to_cpu(cpu));
+	ASSERT_EQ(0, device_ioctl(self->fd, PERFMON_DEFINE_EVENT, &d));
+	ASSERT_EQ(0, trace_stage(&self->trace, &c));
+	ASSERT_EQ(0, wait_until_idle());
+	ASSERT_EQ(0, trace_loop(&self->trace, 1000));
+	EXPECT_STREQ("", trace_sum(&self->trace, cpu, &sums));
+	EXPECT_EQ(TRACE_LOOP_INSNS(1000), sums.event[0].total);
+	d.select = 0;
+	EXPECT_EQ(-EINVAL, device_ioctl(self->fd, PERFMON_DEFINE_EVENT, &d));
+	d.select = 0x0f00;
+	EXPECT_EQ(-EINVAL, device_ioctl(self->fd, PERFMON_DEFINE_EVENT, &d));
 }
 
 /* Definitions belong to the descriptor: they outlive a trace, but not the descriptor. */

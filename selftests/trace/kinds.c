@@ -25,6 +25,10 @@
 #define PAGES		64
 
 #define INSNS_OR_BRANCHES	0x81d0ULL
+#define BRANCHES		0xc4ULL
+
+/* The number of general counters of big cores that count INSNS_OR_BRANCHES, from 0 on */
+#define BIG_COUNTERS		4
 
 enum { BIG, SMALL };
 
@@ -235,7 +239,7 @@ TEST_F(kinds, a_kind_has_all_its_counters)
 		struct perfmon_config c = {};
 
 		for (i = 0; i <= self->general[kind]; i++) {
-			ASSERT_EQ(0, define_on(self->fd, i, INSNS_OR_BRANCHES, self->type[kind]));
+			ASSERT_EQ(0, define_on(self->fd, i, BRANCHES, self->type[kind]));
 			add_event(&c, i, MODEL_EVENT(i), 0, 0);
 		}
 		/* One event more than there are counters */
@@ -245,12 +249,78 @@ TEST_F(kinds, a_kind_has_all_its_counters)
 			add_event(&c, i, MODEL_EVENT(i), 0, 0);
 		record(_metadata, self, &c, least, most);
 		for (i = 0; i < self->general[kind]; i++) {
-			expect_growth(_metadata, least, most, per_iteration[kind], kind, i);
+			expect_growth(_metadata, least, most, 1, kind, i);
 			expect_none(_metadata, &most[!kind].event[i]);
 		}
 		ASSERT_EQ(0, trace_free(&self->trace));
 		ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
 	}
+}
+
+/* Returns the kind of a counter's owner, or a negative errno. */
+static int owner_of(int fd, int num)
+{
+	struct perfmon_counter_owner owner = { .num = num };
+	const int ret = device_ioctl(fd, PERFMON_GET_OWNER, &owner);
+
+	return ret ? ret : (int)owner.kind;
+}
+
+/* Golden Cove has some events on a part of its counters. On another counter they would stay 0. */
+TEST_F(kinds, events_get_counters_that_can_count_them)
+{
+	struct trace_sums least[KINDS], most[KINDS];
+	struct perfmon_config c = {};
+	int i;
+
+	for (i = 0; i <= BIG_COUNTERS; i++)
+		ASSERT_EQ(0, define_on(self->fd, i, INSNS_OR_BRANCHES, self->type[BIG]));
+	add_event(&c, 0, MODEL_EVENT(0), 0, 0);
+	ASSERT_EQ(0, trace_stage(&self->trace, &c));
+	ASSERT_EQ(0, trace_start(&self->trace));
+	for (i = 0; i < self->general[BIG]; i++)
+		EXPECT_EQ(i == BIG_COUNTERS - 1 ? PERFMON_OWNER_TRACE : PERFMON_OWNER_NONE,
+			  owner_of(self->fd, i));
+	ASSERT_EQ(0, trace_stop(&self->trace));
+
+	for (i = 0; i < BIG_COUNTERS; i++)
+		add_event(&c, i, MODEL_EVENT(i), 0, 0);
+	record(_metadata, self, &c, least, most);
+	for (i = 0; i < BIG_COUNTERS; i++)
+		expect_growth(_metadata, least, most, per_iteration[BIG], BIG, i);
+	add_event(&c, BIG_COUNTERS, MODEL_EVENT(BIG_COUNTERS), 0, 0);
+	EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
+}
+
+/* Branches of all CPUs take the lowest counters first, and move away from counter 0. */
+TEST_F(kinds, events_move_for_those_with_fewer_counters)
+{
+	struct trace_sums least[KINDS], most[KINDS];
+	struct perfmon_config c = {};
+	int i;
+
+	for (i = 0; i < BIG_COUNTERS; i++)
+		ASSERT_EQ(0, define_on(self->fd, i, INSNS_OR_BRANCHES, self->type[BIG]));
+	add_event(&c, 0, PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_ARCH,
+					       PERFMON_ARCH_EVENT_BRANCHES_RETIRED), 0, 0);
+	for (i = 0; i < BIG_COUNTERS; i++)
+		add_event(&c, 1 + i, MODEL_EVENT(i), 0, 0);
+	record(_metadata, self, &c, least, most);
+	expect_growth(_metadata, least, most, 1, BIG, 0);
+	expect_growth(_metadata, least, most, 1, SMALL, 0);
+	for (i = 0; i < BIG_COUNTERS; i++)
+		expect_growth(_metadata, least, most, per_iteration[BIG], BIG, 1 + i);
+}
+
+TEST_F(kinds, events_that_no_counter_counts_are_refused)
+{
+	int kind;
+
+	for (kind = 0; kind < KINDS; kind++)
+		EXPECT_EQ(-EINVAL, define_on(self->fd, 0, 0, self->type[kind]));
+	/* OCR, whose register a trace does not write */
+	EXPECT_EQ(-EOPNOTSUPP, define_on(self->fd, 0, 0x012a, self->type[BIG]));
+	EXPECT_EQ(-EOPNOTSUPP, define_on(self->fd, 0, 0x01b7, self->type[SMALL]));
 }
 
 /* The events of fixed counters, by Linux's numbers */
@@ -295,13 +365,13 @@ TEST_F(kinds, a_trace_runs_beside_a_session_on_a_kind)
 	struct perfmon_config c = {};
 	struct pmc2 pmc = {
 		.pmc2_num = all - 1,
-		.pmc2_select = INSNS_OR_BRANCHES | (__u64)PMCF_USR << 16,
+		.pmc2_select = BRANCHES | (__u64)PMCF_USR << 16,
 		.pmc2_type = self->type[BIG],
 	};
 	int i;
 
 	for (i = 0; i < all; i++) {
-		ASSERT_EQ(0, define_on(self->fd, i, INSNS_OR_BRANCHES, self->type[BIG]));
+		ASSERT_EQ(0, define_on(self->fd, i, BRANCHES, self->type[BIG]));
 		add_event(&c, i, MODEL_EVENT(i), 0, 0);
 	}
 	ASSERT_EQ(0, device_ioctl(self->fd, PMIOSETUP2, &pmc));
@@ -311,7 +381,7 @@ TEST_F(kinds, a_trace_runs_beside_a_session_on_a_kind)
 	c.flags[all - 1] = 0;
 	record(_metadata, self, &c, least, most);
 	for (i = 0; i < all - 1; i++)
-		expect_growth(_metadata, least, most, per_iteration[BIG], BIG, i);
+		expect_growth(_metadata, least, most, 1, BIG, i);
 }
 
 TEST_F(kinds, types_of_no_kind_are_refused)

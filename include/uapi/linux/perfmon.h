@@ -47,11 +47,13 @@
  * EINVAL      A value is out of its range; a fixed-function counter is given an
  *             event; the config breaks a rule of struct perfmon_config; or the
  *             event is an architectural one and CPUID says that a CPU lacks it
- *             (leaf 0AH or 23H; the kernel log names the CPU, once).
+ *             (leaf 0AH or 23H; the kernel log names the CPU, once). With a type: the
+ *             counter can't count the event on these cores, or no counter can.
  * EOPNOTSUPP  PMIOSETUP, PERFMON_DEFINE_EVENT: the processor is a hybrid, and the
  *             event is not an architectural one, so that each kind of core would
- *             count another event: name a kind by its type. Or the event needs two counters or merges two:
- *             AMD's events 003H and FFFH from Zen on.
+ *             count another event: name a kind by its type. Or the event needs two
+ *             counters or merges two: AMD's events 003H and FFFH from Zen on. With a
+ *             type: the event needs an extra register, which these calls don't write.
  * EBUSY       PMIOSETUP: a running trace or events have this counter, or there is
  *             an exclusive event. IOCTL_PERFMON_START: the counters that PMIOSETUP
  *             and events have leave too few for the config, there is an exclusive
@@ -248,8 +250,13 @@ struct pmc_cpu_data {
  *
  * With the type of a kind of core, the counter may be one that other kinds lack, and
  * the event may be one that other kinds have under another select or not at all.
- * PMIOREAD sums over the CPUs of the kind. PMIOREADCPU fails with EOPNOTSUPP for other
- * CPUs, so no CPU that does not count has a value of 0.
+ * PMIOREAD sums over the CPUs of the kind. PMIOREADCPU fails with EOPNOTSUPP for CPUs of
+ * other kinds. A possible CPU that was never online is of no kind yet, and has a value of 0.
+ *
+ * With a type, also on a machine with one kind of core, the counter has to be one that
+ * can count the event on these cores: some events have a part of the general counters, and
+ * Intel's event 0 has none (EINVAL). Without a type this is not checked: a counter
+ * that can't count the event stays 0. PMIOGET2 stores the type that PMIOSETUP2 got.
  */
 struct pmc2 {
 	int pmc2_num;
@@ -525,10 +532,11 @@ typedef enum perfmon_group_type perfmon_group_type_t;
  * @extra: must be 0
  * @reserved2: must be 0
  *
- * An event of one kind of core can have any general counter of this kind, and takes
- * the one with the highest number. Only the buffers of CPUs of this kind have records of
- * the event. Its @select may also be that of a fixed-function counter of the kind: event
- * 0 with a unit mask of n for fixed-function counter n - 1.
+ * With a type, also on a machine with one kind of core, the event takes one of the general
+ * counters that can count it on these cores, which for some events are a part of them. An
+ * event that no counter can count is refused (EINVAL). Its @select may also be that of a
+ * fixed-function counter: event 0 with a unit mask of n for fixed-function counter n - 1.
+ * Only the buffers of CPUs of the kind have records of the event.
  */
 struct perfmon_event_definition {
 	__u16 id;
@@ -609,8 +617,8 @@ typedef __u32 perfmon_rate_t;
  *   PERFMON_EVENT_ID_NONE;
  * - a flag is not in PERFMON_CONFIG_FLAG_MASK;
  * - an event is in it twice, is not defined, or is one that these CPUs lack;
- * - it needs more general counters than all CPUs have, or two events need the same
- *   fixed-function counter;
+ * - it needs more general counters than the CPUs that count the events have, or two events
+ *   need the same counter;
  * - an event of PERFMON_GROUP_MISC has a rate and no PERFMON_CONFIG_FLAG_TIMEBASE0, or
  *   is events[0] and has a rate;
  * - a rate is above 2^width - 1 (the counter's width), or above 2^31 without

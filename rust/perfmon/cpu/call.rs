@@ -3,7 +3,7 @@
 
 use super::{irqs_off, CpuSet, ThisCpu};
 use crate::sys::compat;
-use core::{ops::Range, ptr};
+use core::ptr;
 use kernel::{
     bindings,
     ffi::{c_int, c_void},
@@ -38,15 +38,20 @@ where
     );
 }
 
-/// Runs `f` as [`on_each`] does, but only on the CPUs of the set whose numbers are in `range`. Interrupts no other CPU.
-pub(crate) fn on_each_in_range<F: Fn(ThisCpu<'_>) + Sync>(cpus: &CpuSet, range: &Range<u32>, f: F) {
+/// Runs `f` as [`on_each`] does, but only on the CPUs of the set for whose number `cpu_filter` is true. Interrupts no
+/// other CPU.
+pub(crate) fn on_each_of<F, P>(cpus: &CpuSet, cpu_filter: P, f: F)
+where
+    F: Fn(ThisCpu<'_>) + Sync,
+    P: Fn(u32) -> bool + Sync,
+{
     let ran_here = run_if_only_here(cpus, |here| {
-        if range.contains(&here.id().as_u32()) {
+        if cpu_filter(here.id().as_u32()) {
             f(here);
         }
     });
     if !ran_here {
-        call_each(cpus.as_raw(), Some(&|cpu| range.contains(&cpu)), &f);
+        call_each(cpus.as_raw(), Some(&cpu_filter), &f);
     }
 }
 

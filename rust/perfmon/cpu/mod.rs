@@ -14,7 +14,7 @@ pub(crate) mod timer;
 pub(crate) mod topology;
 
 pub(crate) use self::{
-    call::{on_cpu, on_each, on_each_in_range, on_each_online},
+    call::{on_cpu, on_each, on_each_of, on_each_online},
     hotplug::{Hotplug, HotplugCallbacks},
     power::{PowerCallbacks, PowerNotifier},
     processor::{cpuid, cr3, timestamp, tsc_khz, Cycles, Regs, CR3_ADDRESS_SPACE_MASK},

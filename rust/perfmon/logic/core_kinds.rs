@@ -222,8 +222,8 @@ impl CoreKinds {
         }
     }
 
-    /// Returns the kind of core that a program names by its type, to count on the CPUs of this kind only; `None` if the
-    /// program names all CPUs: by 0, or by the type of the only kind.
+    /// Returns the kind of core that a program names by its type, to count on the CPUs of this kind only. `None` for 0,
+    /// which names all CPUs.
     ///
     /// # Errors
     ///
@@ -233,7 +233,7 @@ impl CoreKinds {
             return Ok(None);
         }
         let kind = self.with_type(perf_type).ok_or(InvalidCounter::Kind)?;
-        Ok(self.are_several().then_some(kind))
+        Ok(Some(kind))
     }
 
     /// Returns the capabilities of the CPUs of a kind, or `common` for `None`.
@@ -532,10 +532,10 @@ mod tests {
             types,
             [Some(Some(PERF_TYPE_RAW)), Some(Some(ATOM)), Some(None)]
         );
-        // All CPUs are of the only kind.
+        // A machine with one kind of core
         let one = CoreKinds::one(&BIG);
         assert_eq!(named(&one, 0), Ok(None));
-        assert_eq!(named(&one, PERF_TYPE_RAW), Ok(None));
+        assert_eq!(named(&one, PERF_TYPE_RAW), Ok(Some(0)));
         assert_eq!(named(&one, ATOM), Err(InvalidCounter::Kind));
         let common = BIG.intersection(SMALL);
         assert_eq!(kinds.capabilities_of(None, &common), common);

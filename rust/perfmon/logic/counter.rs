@@ -12,6 +12,9 @@ pub const MAX_FIXED: usize = 15;
 /// The number of entries in tables of counters: one for each counter of both kinds, and one for [`CounterId::NONE`].
 pub const MAX_COUNTERS: usize = MAX_GENERAL + MAX_FIXED + 1;
 
+/// The bits of all general counters.
+pub const GENERAL_COUNTERS: u64 = (1 << MAX_GENERAL) - 1;
+
 /// Returns the bits of the first `general` general counters and of the fixed-function counters `fixed`, as in
 /// `IA32_PERF_GLOBAL_CTRL`.
 #[must_use]
@@ -47,6 +50,8 @@ pub enum InvalidCounter {
     FixedSelect,
     /// No kind of core has this type.
     Kind,
+    /// The counter can't count the event, which is one of other counters.
+    Event,
 }
 
 /// A counter.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The counters that can count an event.
 
+use super::architectural_events::architectural_number;
 use super::cores::{Core, ALL_COUNTERS};
 use super::counter::CounterId;
 use super::cpuid::{Architecture, Capabilities, Microarchitecture};
 use super::event_attr::InvalidAttr;
 use super::event_limits;
 use super::evtsel::EventSelect;
-use super::trace_events::architectural_number;
 use crate::abi;
 
 /// The counters that can count an event: at least one counter.
@@ -47,6 +47,24 @@ impl EventCounters {
         };
         if this.bits() == 0 {
             return Err(InvalidAttr::NoEvent);
+        }
+        Ok(this)
+    }
+
+    /// Returns the counters for `select` if no extra register is written, as PMIO and traces do not.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::new`], and [`InvalidAttr::Unsupported`] if the event needs any extra register.
+    pub fn without_extra_register(
+        select: EventSelect,
+        capabilities: &Capabilities,
+    ) -> Result<Self, InvalidAttr> {
+        let microarchitecture = capabilities.microarchitecture;
+        let this = Self::new(select, capabilities, microarchitecture)?;
+        let core = Core::for_microarchitecture(microarchitecture);
+        if core.extra_register_event(select).is_some() {
+            return Err(InvalidAttr::Unsupported);
         }
         Ok(this)
     }
@@ -271,6 +289,24 @@ mod tests {
             counters_of(&lacks_branch_events, M::Skylake, 0x00c5),
             Err(NoEvent)
         );
+    }
+
+    #[test]
+    fn extra_registers_may_be_unwritten() {
+        let golden_cove = Capabilities {
+            microarchitecture: M::GoldenCove,
+            ..INTEL
+        };
+        let counters_of = |bits| {
+            let select = EventSelect::from_bits(bits);
+            EventCounters::without_extra_register(select, &golden_cove).map(EventCounters::bits)
+        };
+        assert_eq!(counters_of(0x3_81d0), Ok(0xf));
+        assert_eq!(counters_of(0x0300), Ok(1 << 34));
+        assert_eq!(counters_of(0x0500), Err(NoEvent));
+        // The module writes the extra registers of these events only for events, not for PMIO and traces.
+        assert_eq!(counters_of(0x3_012a), Err(Unsupported));
+        assert_eq!(counters_of(0x01cd), Err(Unsupported));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! `PERF_TYPE_HARDWARE`: the events that Linux perf has for most processors, with its encodings.
 
+use super::architectural_events::architectural_select;
 use super::cores::Core;
 use super::cpuid::{Architecture, Capabilities, Microarchitecture};
 use super::event_attr::{
@@ -10,7 +11,6 @@ use super::event_attr::{
     PERF_COUNT_HW_STALLED_CYCLES_BACKEND, PERF_COUNT_HW_STALLED_CYCLES_FRONTEND,
 };
 use super::evtsel::EventSelect;
-use super::trace_events::architectural_select;
 use crate::abi;
 
 /// Returns the event select of the event with this `PERF_COUNT_HW_*`, without modes.

@@ -11,6 +11,7 @@
 
 pub mod admission;
 pub mod anchor;
+pub mod architectural_events;
 pub mod branch_records;
 pub mod branches;
 pub mod cache_events;

@@ -3,9 +3,10 @@
 
 use super::branch_records::BranchRecords;
 use super::core_kinds::{CoreKind, CoreKinds};
-use super::counter::{counter_bits, each_counter, CounterId};
+use super::counter::{counter_bits, each_counter, highest, CounterId, GENERAL_COUNTERS};
 use super::cpuid::Capabilities;
 use super::evtsel::EventSelect;
+use super::reassign::find_moves;
 use super::trace_events::{Definition, Encoding, EventId};
 use super::values::MiscEvent;
 use crate::abi;
@@ -48,6 +49,17 @@ pub enum CounterChoice {
     Only(CounterId),
     /// No counter: the event is a value, which has a register of its own.
     Value(MiscEvent),
+}
+
+impl CounterChoice {
+    /// Returns the bits of the counters, which are 0 for a value.
+    const fn bits(self) -> u64 {
+        match self {
+            Self::General(counters) => counters,
+            Self::Only(counter) => counter.bit(),
+            Self::Value(_) => 0,
+        }
+    }
 }
 
 /// The occasions on which records of an event are written.
@@ -242,35 +254,57 @@ impl Config {
     }
 
     /// Assigns one of the counters of the mask `free` to each event: an event of a fixed-function counter gets that
-    /// counter, an event of all CPUs the lowest general counter, and an event of one kind of core the highest of this
-    /// kind. General counters are numbered from 0 on each kind, so an event of one kind leaves the counters that more
-    /// kinds have to other events, if it can.
+    /// counter, an event of all CPUs the lowest general counter, and an event of one kind of core the highest of those
+    /// that can count it. General counters are numbered from 0 on each kind, so an event of one kind leaves the counters
+    /// that more kinds have to other events, if it can. If an event finds none of its counters free, those before it move
+    /// to others of their counters.
     ///
     /// The result has a counter for each of [`Self::events`], in their order, and `None` for a value. The whole result
-    /// is `None` if `free` has too few counters.
+    /// is `None` if `free` has too few counters, whichever event gets which.
     #[must_use]
     pub fn assign(&self, free: u64) -> Option<[Option<CounterId>; MAX_EVENTS]> {
         let mut available_counters = free;
         let mut assigned_counters = [None; MAX_EVENTS];
-        for (event, to) in self.events().zip(&mut assigned_counters) {
-            let counter = match event.counters {
-                CounterChoice::Only(counter) => counter,
-                CounterChoice::General(allowed) => {
-                    let mut counters = each_counter(available_counters & allowed);
-                    match event.kind {
-                        None => counters.next()?,
-                        Some(_) => counters.last()?,
-                    }
-                }
-                CounterChoice::Value(_) => continue,
-            };
-            if available_counters & counter.bit() == 0 {
-                return None;
+        for (n, event) in self.events().enumerate() {
+            if matches!(event.counters, CounterChoice::Value(_)) {
+                continue;
             }
+            let wanted_counters = event.counters.bits() & free;
+            let available_here = wanted_counters & available_counters;
+            let available_counter = match event.kind {
+                None => each_counter(available_here).next(),
+                Some(_) => highest(available_here),
+            };
+            let counter = if let Some(counter) = available_counter {
+                counter
+            } else {
+                let targets_of =
+                    |counter| self.counters_of_user(&assigned_counters, counter) & free;
+                let moves = find_moves(wanted_counters, available_counters, targets_of)?;
+                for (from, to) in moves.each() {
+                    let mut places = assigned_counters.iter_mut();
+                    if let Some(place) = places.find(|place| **place == Some(from)) {
+                        *place = Some(to);
+                    }
+                    available_counters = available_counters & !to.bit() | from.bit();
+                }
+                moves.freed_counter()
+            };
             available_counters &= !counter.bit();
-            *to = Some(counter);
+            assigned_counters[n] = Some(counter);
         }
         Some(assigned_counters)
+    }
+
+    /// Returns the counters that can count the event to which `counter` is assigned, as a mask.
+    fn counters_of_user(
+        &self,
+        assigned_counters: &[Option<CounterId>; MAX_EVENTS],
+        counter: CounterId,
+    ) -> u64 {
+        let mut pairs = self.events().zip(assigned_counters);
+        let user = pairs.find(|(_, assigned)| **assigned == Some(counter));
+        user.map_or(0, |(event, _)| event.counters.bits())
     }
 }
 
@@ -298,9 +332,6 @@ fn count_events(raw: &abi::perfmon_config) -> Result<usize, InvalidConfig> {
     Ok(count)
 }
 
-/// The bits of all general counters.
-const GENERAL_COUNTERS: u64 = (1 << abi::NPMC) - 1;
-
 /// Checks one event. `timebase_rate` is the rate of the first event; `None` for the first event itself.
 fn check_event(
     id: EventId,
@@ -315,11 +346,14 @@ fn check_event(
     if has_flag(!abi::PERFMON_CONFIG_FLAG_MASK) {
         return Err(InvalidConfig::Flag);
     }
-    let kind = find_definition(id).and_then(|definition| definition.kind);
-    let general = match kind {
+    let definition = find_definition(id);
+    let kind = definition.and_then(|definition| definition.kind);
+    let counters_of_cpus = match kind {
         None => counter_bits(cpus.general_count, 0),
-        Some(kind) => kinds.counters(kind) & GENERAL_COUNTERS,
+        Some(kind) => kinds.counters(kind),
     };
+    let general =
+        counters_of_cpus & definition.map_or(GENERAL_COUNTERS, |definition| definition.general);
     let (select, counters) = match id.encoding(cpus, find_definition) {
         None => return Err(InvalidConfig::Event),
         Some(Encoding::General(select)) => (select, CounterChoice::General(general)),
@@ -605,13 +639,13 @@ mod tests {
         let (big, small) = (kinds.add(&BIG), kinds.add(&SMALL));
         let definition = |id: EventId| match (id.group(), id.number()) {
             (abi::PERFMON_GROUP_MODEL, 0..10) => {
-                Definition::on_kind(EventSelect::new(0xd0, 0x81), big?, &BIG).ok()
+                Definition::on_kind(EventSelect::new(0xd0, 0x81), big, &BIG).ok()
             }
             (abi::PERFMON_GROUP_MODEL, 30..) => {
-                Definition::on_kind(EventSelect::new(0, 4), big?, &BIG).ok()
+                Definition::on_kind(EventSelect::new(0, 4), big, &BIG).ok()
             }
             (abi::PERFMON_GROUP_MODEL, _) => {
-                Definition::on_kind(EventSelect::new(0xd0, 0x81), small?, &SMALL).ok()
+                Definition::on_kind(EventSelect::new(0xd0, 0x81), small, &SMALL).ok()
             }
             _ => None,
         };
@@ -684,6 +718,100 @@ mod tests {
         assert_eq!(
             refusal(&[(MODEL + 30, 0, USER), (MODEL + 31, 0, USER)]),
             Some(InvalidConfig::TooMany)
+        );
+    }
+
+    /// A hybrid processor whose big cores limit some events to a part of their counters.
+    const GOLDEN_COVE: Capabilities = Capabilities {
+        microarchitecture: Microarchitecture::GoldenCove,
+        general_count: 8,
+        ..CPU
+    };
+    const GRACEMONT: Capabilities = Capabilities {
+        microarchitecture: Microarchitecture::Gracemont,
+        general_count: 6,
+        ..CPU
+    };
+
+    /// Returns the indices of the counters that get the events of these event selects, which count on the big cores, and
+    /// then `common_events` architectural events of all CPUs.
+    fn assigned_on_golden_cove(
+        selects: &[EventSelect],
+        common_events: u16,
+    ) -> Option<[Option<usize>; 9]> {
+        let mut kinds = CoreKinds::NONE;
+        let (big, _) = (kinds.add(&GOLDEN_COVE)?, kinds.add(&GRACEMONT)?);
+        let definition = |id: EventId| {
+            let select = selects.get(id.number() as usize)?;
+            let is_defined = id.group() == abi::PERFMON_GROUP_MODEL;
+            let definition = Definition::on_kind(*select, Some(big), &GOLDEN_COVE).ok()?;
+            is_defined.then_some(definition)
+        };
+        let mut raw = raw_config(&[]);
+        let defined_ids = (MODEL..).take(selects.len());
+        let ids = defined_ids.chain((ARCH..).take(common_events.into()));
+        for (place, id) in raw.events.iter_mut().zip(ids) {
+            *place = id;
+        }
+        let common = GOLDEN_COVE.intersection(GRACEMONT);
+        let config = Config::new(&raw, &common, &kinds, definition).ok()?;
+        let assigned = config.assign(u64::MAX)?;
+        Some([0, 1, 2, 3, 4, 5, 6, 7, 8].map(|n| assigned[n].map(CounterId::index)))
+    }
+
+    #[test]
+    fn events_of_one_kind_get_counters_that_can_count_them() {
+        let loads = EventSelect::new(0xd0, 0x81);
+        let first_counters = |selects: &[EventSelect], common_events| {
+            assigned_on_golden_cove(selects, common_events)
+                .map(|all| [all[0], all[1], all[2], all[3]])
+        };
+        assert_eq!(
+            first_counters(&[loads], 0),
+            Some([Some(3), None, None, None])
+        );
+        // Counters 0 to 3 only: four of them fit, and five do not.
+        assert_eq!(
+            first_counters(&[loads; 4], 0),
+            Some([Some(3), Some(2), Some(1), Some(0)])
+        );
+        assert_eq!(first_counters(&[loads; 5], 0), None);
+        // The last event needs counter 0, so another one moves away from there.
+        let stores = EventSelect::new(0xce, 0x01);
+        assert_eq!(
+            first_counters(&[loads, loads, loads, stores], 0),
+            Some([Some(3), Some(2), Some(1), Some(0)])
+        );
+        assert_eq!(
+            first_counters(&[loads, loads, loads, loads, stores], 0),
+            None
+        );
+        assert_eq!(first_counters(&[stores, stores], 0), None);
+    }
+
+    #[test]
+    fn events_move_for_those_with_fewer_counters() {
+        let loads = EventSelect::new(0xd0, 0x81);
+        let branches = EventSelect::new(0xc4, 0x00);
+        let indices = assigned_on_golden_cove(&[branches, branches, loads, loads], 4);
+        let mut used = 0_u64;
+        for index in indices.iter().flatten().flatten() {
+            used |= 1 << index;
+        }
+        // All eight events have a counter of their own.
+        assert_eq!(used, 0xff);
+        assert!(indices.is_some_and(|all| {
+            let is_below = |index: Option<usize>, end| index.is_some_and(|index| index < end);
+            let events_of_all = &all[4..8];
+            is_below(all[2], 4)
+                && is_below(all[3], 4)
+                && events_of_all.iter().all(|index| is_below(*index, 6))
+        }));
+        // The last one takes counter 0, where an event of all CPUs was.
+        let store_last = [branches, EventSelect::new(0xce, 0x01)];
+        assert_eq!(
+            assigned_on_golden_cove(&store_last, 0).map(|all| [all[0], all[1]]),
+            Some([Some(7), Some(0)])
         );
     }
 

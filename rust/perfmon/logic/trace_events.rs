@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The events of the trace interface: event ids, and the hardware's encodings of the events.
 
+use super::architectural_events::architectural_select;
 use super::core_kinds::CoreKind;
-use super::cores::Core;
-use super::counter::{CounterId, InvalidCounter};
-use super::cpuid::{Architecture, Capabilities, Microarchitecture};
-use super::event_attr::{PERF_COUNT_HW_CACHE_MISSES, PERF_COUNT_HW_CACHE_REFERENCES};
-use super::event_counters::is_fixed_event;
+use super::counter::{CounterId, GENERAL_COUNTERS};
+use super::cpuid::Capabilities;
+use super::event_attr::InvalidAttr;
+use super::event_counters::EventCounters;
 use super::evtsel::EventSelect;
 use super::values::MiscEvent;
 use crate::abi;
@@ -20,6 +20,8 @@ pub struct EventId(pub u16);
 pub struct Definition {
     /// The encoding: [`Encoding::General`] or [`Encoding::Fixed`].
     pub encoding: Encoding,
+    /// The bits of the general counters that can count the event, among those that the CPUs have.
+    pub general: u64,
     /// The kind of core that counts the event; `None` for all CPUs.
     pub kind: Option<CoreKind>,
 }
@@ -30,32 +32,34 @@ impl Definition {
     pub const fn on_all(select: EventSelect) -> Self {
         Self {
             encoding: Encoding::General(select),
+            general: GENERAL_COUNTERS,
             kind: None,
         }
     }
 
-    /// Defines an event of one kind of core, whose CPUs have `capabilities`: any general counter of these CPUs, or the
-    /// fixed-function counter whose event it is.
+    /// Defines an event of one kind of core, whose CPUs have `capabilities`: the general counters of these CPUs that
+    /// can count the event or, if there is none, the fixed-function counter whose event it is. `kind` is `None` if all
+    /// CPUs are of this kind.
     ///
     /// # Errors
     ///
-    /// [`InvalidCounter::Number`] if these CPUs lack the fixed-function counter.
+    /// [`InvalidAttr::NoEvent`] if no counter of these CPUs can count the event. [`InvalidAttr::Unsupported`] if the
+    /// event needs an extra register, or if several cores or two counters count it together.
     pub fn on_kind(
         select: EventSelect,
-        kind: CoreKind,
+        kind: Option<CoreKind>,
         capabilities: &Capabilities,
-    ) -> Result<Self, InvalidCounter> {
+    ) -> Result<Self, InvalidAttr> {
         let select = select.with_modes(false, false);
-        let encoding = if is_fixed_event(select) {
-            let counter = CounterId::fixed(select.unit_mask() - 1)
-                .filter(|counter| capabilities.counters() & counter.bit() != 0);
-            Encoding::Fixed(counter.ok_or(InvalidCounter::Number)?)
-        } else {
-            Encoding::General(select)
+        let counters = EventCounters::without_extra_register(select, capabilities)?;
+        let encoding = match counters.fixed {
+            Some(counter) if counters.general == 0 => Encoding::Fixed(counter),
+            _ => Encoding::General(select),
         };
         Ok(Self {
             encoding,
-            kind: Some(kind),
+            general: counters.general,
+            kind,
         })
     }
 }
@@ -63,7 +67,7 @@ impl Definition {
 /// The hardware's encoding of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// Any general counter, with this event select, which has no modes.
+    /// A general counter, with this event select, which has no modes.
     General(EventSelect),
     /// This fixed-function counter only.
     Fixed(CounterId),
@@ -120,106 +124,10 @@ impl EventId {
     }
 }
 
-/// The architectural events by their bit in CPUID leaf 0AH, EBX (Intel SDM, volume 3B, table 21-1),
-/// and their equivalents on AMD (the Processor Programming References, "Core Performance Counter
-/// Events"). AMD has no event for reference cycles. AMD's cores count only accesses to their own cache of level
-/// 2, whose events Linux perf also uses for the last level.
-const ARCHITECTURAL_EVENTS: [(EventSelect, Option<EventSelect>); 8] = [
-    (
-        EventSelect::new(0x3c, 0x00),
-        Some(EventSelect::new(0x76, 0x00)),
-    ),
-    (
-        EventSelect::new(0xc0, 0x00),
-        Some(EventSelect::new(0xc0, 0x00)),
-    ),
-    (EventSelect::new(0x3c, 0x01), None),
-    (
-        EventSelect::new(0x2e, 0x4f),
-        Some(EventSelect::new(0x60, 0xff)),
-    ),
-    (
-        EventSelect::new(0x2e, 0x41),
-        Some(EventSelect::new(0x64, 0x09)),
-    ),
-    (
-        EventSelect::new(0xc4, 0x00),
-        Some(EventSelect::new(0xc2, 0x00)),
-    ),
-    (
-        EventSelect::new(0xc5, 0x00),
-        Some(EventSelect::new(0xc3, 0x00)),
-    ),
-    (EventSelect::new(0xa4, 0x01), None),
-];
-
-/// Returns the number of the architectural event that `select` counts on Intel.
-///
-/// Only the event number and the unit masks identify the event, not the other fields of the event select.
-#[must_use]
-pub fn architectural_number(select: EventSelect) -> Option<u32> {
-    const EVENT_BITS: u64 = 0xffff | EventSelect::UNIT_MASK_2;
-
-    let event = select.stopped() & EVENT_BITS;
-    (0..)
-        .zip(&ARCHITECTURAL_EVENTS)
-        .find(|(_, (intel, _))| intel.stopped() == event)
-        .map(|(number, _)| number)
-}
-
-/// Returns the number of the architectural event that `select` counts, if CPUs with these capabilities lack this event.
-/// `None` on AMD, which has no architectural events.
-#[must_use]
-pub fn missing_event(select: EventSelect, capabilities: &Capabilities) -> Option<u32> {
-    if capabilities.architecture != Architecture::Intel {
-        return None;
-    }
-    architectural_number(select).filter(|number| capabilities.arch_events >> number & 1 == 0)
-}
-
-/// Returns whether `select` counts one of the architectural events that CPUs with these capabilities have, so that it
-/// counts the same on all kinds of cores.
-#[must_use]
-pub fn is_architectural(select: EventSelect, capabilities: &Capabilities) -> bool {
-    let same_event = |architectural: EventSelect| {
-        (architectural.event(), architectural.unit_mask()) == (select.event(), select.unit_mask())
-            && select.unit_mask_2() == 0
-    };
-    (0..ARCHITECTURAL_EVENTS.len() as u32)
-        .filter_map(|number| architectural_select(number, capabilities))
-        .any(same_event)
-}
-
-/// Returns the event select of an architectural event (`PERFMON_ARCH_EVENT_*`), without modes. `None` if the CPUs
-/// lack the event.
-#[must_use]
-pub fn architectural_select(number: u32, capabilities: &Capabilities) -> Option<EventSelect> {
-    let &(intel, amd) = ARCHITECTURAL_EVENTS.get(number as usize)?;
-    if capabilities.arch_events >> number & 1 == 0 {
-        return None;
-    }
-    match capabilities.architecture {
-        Architecture::Intel => Some(intel),
-        Architecture::AmdLegacy | Architecture::AmdCore | Architecture::AmdV2 => {
-            amd_cache_event(number, capabilities.microarchitecture).or(amd)
-        }
-    }
-}
-
-/// Returns the event of a core of AMD that replaces the architectural event `number`, an event of caches; `None` if the core
-/// has no other event than [`ARCHITECTURAL_EVENTS`].
-fn amd_cache_event(number: u32, microarchitecture: Microarchitecture) -> Option<EventSelect> {
-    let hardware_number = match number {
-        abi::PERFMON_ARCH_EVENT_LLC_REFERENCES => PERF_COUNT_HW_CACHE_REFERENCES,
-        abi::PERFMON_ARCH_EVENT_LLC_MISSES => PERF_COUNT_HW_CACHE_MISSES,
-        _ => return None,
-    };
-    Core::for_microarchitecture(microarchitecture).hardware_event(hardware_number)
-}
-
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_events))]
 mod tests {
+    use super::super::cpuid::{Architecture, Microarchitecture};
     use super::*;
 
     const INTEL: Capabilities = Capabilities {
@@ -285,41 +193,6 @@ mod tests {
     }
 
     #[test]
-    fn missing_event_returns_lacking_architectural_events() {
-        let few_events = Capabilities {
-            arch_events: 0b0110_0111,
-            ..INTEL
-        };
-        let missing = |event, mask| {
-            missing_event(
-                EventSelect::new(event, mask).with_modes(true, false),
-                &few_events,
-            )
-        };
-        assert_eq!(missing(0x3c, 0x00), None);
-        assert_eq!(missing(0x2e, 0x4f), Some(3));
-        assert_eq!(missing(0x2e, 0x41), Some(4));
-        assert_eq!(missing(0xa4, 0x01), Some(7));
-        // CPUID does not report events that are not architectural.
-        assert_eq!(missing(0x2e, 0x4e), None);
-        assert_eq!(missing(0x00, 0x00), None);
-        let edge_event = EventSelect::new(0x2e, 0x41)
-            .with_edge()
-            .with_counter_mask(3, true);
-        assert_eq!(missing_event(edge_event, &few_events), Some(4));
-        let event_with_unit_mask_2 = EventSelect::from_abi(1 << 40 | 0x412e, EventSelect::ANY_BITS);
-        assert_eq!(
-            event_with_unit_mask_2.map(|select| missing_event(select, &few_events)),
-            Ok(None)
-        );
-        let amd_cpu = Capabilities {
-            arch_events: 0,
-            ..AMD
-        };
-        assert_eq!(missing_event(EventSelect::new(0xc0, 0), &amd_cpu), None);
-    }
-
-    #[test]
     fn fixed_events_have_their_counter() {
         assert_eq!(fixed_encoding(&INTEL, 0), None);
         assert_eq!(fixed_encoding(&INTEL, 1), Some(32));
@@ -350,7 +223,7 @@ mod tests {
 
     #[test]
     fn kinds_have_definitions_of_their_own() {
-        let kind = CoreKind::FIRST;
+        let kind = Some(CoreKind::FIRST);
         let definition = |select: EventSelect, capabilities: &Capabilities| {
             let definition = Definition::on_kind(select, kind, capabilities);
             definition.map(|definition| match definition.encoding {
@@ -367,12 +240,29 @@ mod tests {
             definition(EventSelect::new(0, 4), &INTEL),
             Ok((None, Some(35)))
         );
-        // The CPUs lack fixed-function counter 2.
-        assert_eq!(
-            definition(EventSelect::new(0, 3), &INTEL),
-            Err(InvalidCounter::Number)
-        );
-        assert_eq!(Definition::on_all(loads).kind, None);
+        // The CPUs lack fixed-function counter 2, and general counters have no event 0.
+        for event_0 in [EventSelect::new(0, 3), EventSelect::new(0, 0)] {
+            assert_eq!(definition(event_0, &INTEL), Err(InvalidAttr::NoEvent));
+        }
+        let on_all = Definition::on_all(loads);
+        assert_eq!((on_all.kind, on_all.general), (None, GENERAL_COUNTERS));
+    }
+
+    #[test]
+    fn definitions_have_the_counters_of_the_event() {
+        let golden_cove = Capabilities {
+            microarchitecture: Microarchitecture::GoldenCove,
+            ..INTEL
+        };
+        let general = |event, unit_mask| {
+            let select = EventSelect::new(event, unit_mask);
+            let definition = Definition::on_kind(select, None, &golden_cove);
+            definition.map(|definition| definition.general)
+        };
+        assert_eq!(general(0xd0, 0x81), Ok(0xf));
+        assert_eq!(general(0xce, 0x01), Ok(0x1));
+        assert_eq!(general(0xc4, 0x00), Ok(0xff));
+        assert_eq!(general(0x2a, 0x01), Err(InvalidAttr::Unsupported));
     }
 
     #[test]

@@ -14,13 +14,13 @@ use crate::{
     cpu,
     cpu::ThisCpu,
     logic::{
+        architectural_events,
         core_kinds::{CoreKind, MAX_CORE_KINDS},
         counter::{each_counter, mask_of, CounterId, MAX_COUNTERS},
         event_limits::needs_merged_counters,
         evtsel::EventSelect,
         extra_registers::{ExtraRegister, RegisterUsers},
         msr::{Msr, MsrCell},
-        trace_events,
     },
     percpu::{self, PerCpu},
     pmu,
@@ -116,9 +116,18 @@ impl Ownership {
         cpu::on_each(self.cpus.in_use(), f);
     }
 
-    /// Runs `f` on each CPU that is used for counting and whose number is in `range`.
-    pub(crate) fn on_each_in_range(&self, range: &Range<u32>, f: impl Fn(ThisCpu<'_>) + Sync) {
-        cpu::on_each_in_range(self.cpus.in_use(), range, f);
+    /// Runs `f` on each CPU that is used for counting, on which a counter counts, and whose number is in `range`.
+    /// Interrupts no other CPU.
+    pub(crate) fn on_each_counting(
+        &self,
+        counting: &CountingSetup,
+        range: &Range<u32>,
+        f: impl Fn(ThisCpu<'_>) + Sync,
+    ) {
+        let counts_on = |cpu: CpuId| counting.counts_on(percpu::of_cpu(cpu));
+        let cpu_filter =
+            |cpu: u32| range.contains(&cpu) && CpuId::from_u32(cpu).is_some_and(counts_on);
+        cpu::on_each_of(self.cpus.in_use(), cpu_filter, f);
     }
 
     /// Opens a session, and returns its ID.
@@ -322,11 +331,11 @@ impl Ownership {
         if needs_merged_counters(select, capabilities.microarchitecture) {
             return Err(errno(bindings::EOPNOTSUPP));
         }
-        let Some(event) = trace_events::missing_event(select, &capabilities) else {
+        let Some(event) = architectural_events::missing_event(select, &capabilities) else {
             let is_same_on_all_cpus = kind.is_some()
                 || !pmu.kinds.are_several()
                 || select.is_modes_only()
-                || trace_events::is_architectural(select, &pmu.capabilities);
+                || architectural_events::is_architectural(select, &pmu.capabilities);
             return if is_same_on_all_cpus {
                 Ok(())
             } else {

@@ -2,8 +2,8 @@
 //! Converts errors of the logic to errnos. The table in linux/perfmon.h says what each errno means.
 
 use crate::logic::{
-    counter::InvalidCounter, counter_state::NotSetUp, trace_config::InvalidConfig,
-    trace_state::WrongState,
+    counter::InvalidCounter, counter_state::NotSetUp, event_attr::InvalidAttr,
+    trace_config::InvalidConfig, trace_state::WrongState,
 };
 use kernel::{bindings, ffi::c_int, prelude::*};
 
@@ -21,6 +21,14 @@ pub(crate) fn to_result(code: c_int) -> Result {
 /// Returns the error with this number, for errnos without a constant in Linux 7.2.
 pub(crate) fn errno(number: u32) -> Error {
     Error::from_errno(-(number as c_int))
+}
+
+/// Returns the error of PMIO and traces for an event that these CPUs can't count. Only events have ENOENT.
+pub(crate) fn of_uncounted(error: InvalidAttr) -> Error {
+    match error {
+        InvalidAttr::NoEvent => EINVAL,
+        other => other.into(),
+    }
 }
 
 impl From<InvalidCounter> for Error {

@@ -28,7 +28,7 @@ use crate::{
         wait_for_place_holder_end, Ownership, OWNERSHIP,
     },
     pmu,
-    sys::file,
+    sys::{error::of_uncounted, file},
 };
 use core::mem;
 use kernel::{
@@ -167,7 +167,10 @@ pub(crate) fn define_event(trace: &Trace, request: abi::perfmon_event_definition
     OWNERSHIP.lock().check_event(select, kind)?;
     let definition = match kind {
         None => Definition::on_all(select),
-        Some(kind) => Definition::on_kind(select, kind, &capabilities)?,
+        Some(kind) => {
+            let kind = pmu.kinds.are_several().then_some(kind);
+            Definition::on_kind(select, kind, &capabilities).map_err(of_uncounted)?
+        }
     };
     let node = RBTreeNode::new(id.0, definition, GFP_KERNEL_ACCOUNT)?;
     let definitions = inner.definitions.get_or_insert_with(RBTree::new);

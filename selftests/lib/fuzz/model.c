@@ -70,6 +70,7 @@ static void set_up_counter(struct model *m, const struct call *c)
 	*model_counter(m, c->arg.num) = (struct model_counter) {
 		.set_up = true,
 		.select = model_select_of(c) & ~SELECT_DRIVERS,
+		.type = c->cmd == PMIOSETUP2 ? c->arg.pmc2.pmc2_type : 0,
 	};
 }
 

@@ -17,6 +17,7 @@ struct model_counter {
 	bool running;
 	bool of_trace;
 	__u64 select;	/* without PMCF_INT and PMCF_EN */
+	__u32 type;	/* of the kind of core, 0 for all CPUs */
 	__u64 low;
 	__u64 high;
 };

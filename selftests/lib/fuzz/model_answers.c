@@ -73,6 +73,7 @@ const char *check_select_64(struct model *m, const struct call *c,
 	const struct pmc2 want = {
 		.pmc2_num = c->arg.num,
 		.pmc2_select = select_now(m, c->arg.num),
+		.pmc2_type = model_counter(m, c->arg.num)->type,
 	};
 
 	return memcmp(&a->pmc2, &want, sizeof(want)) ? "the select" : "";

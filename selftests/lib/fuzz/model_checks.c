@@ -89,12 +89,20 @@ bool not_set_up(struct model *m, const struct call *c)
 	return !model_counter(m, c->arg.num)->set_up;
 }
 
+/* Returns true for event 0 of Intel, which no general counter counts. A kind of core refuses it. */
+static bool is_uncounted(const struct model *m, __u64 select, __u32 type)
+{
+	return type && m->machine->is_intel && !(select & 0xff);
+}
+
 bool setup_value(struct model *m, const struct call *c)
 {
 	const __u64 select = model_select_of(c);
+	const __u32 type = c->cmd == PMIOSETUP2 ? c->arg.pmc2.pmc2_type : 0;
 
-	return model_is_fixed(c->arg.num) ? select & ~(SELECT_MODE | SELECT_DRIVERS) :
-				      is_missing(m, select);
+	if (model_is_fixed(c->arg.num))
+		return select & ~(SELECT_MODE | SELECT_DRIVERS);
+	return is_missing(m, select) || is_uncounted(m, select, type);
 }
 
 bool cpu_values(struct model *m, const struct call *c)
@@ -115,7 +123,9 @@ bool alloc_value(struct model *m, const struct call *c)
 
 bool definition_value(struct model *m, const struct call *c)
 {
-	return is_missing(m, c->arg.definition.select);
+	const struct perfmon_event_definition *d = &c->arg.definition;
+
+	return is_missing(m, d->select) || is_uncounted(m, d->select, d->type);
 }
 
 /*

@@ -298,6 +298,21 @@ static unsigned int other_command(unsigned int cmd, struct rng *rng)
 	return cmd ^ 1U << (bit < 8 ? bit : bit + 8);
 }
 
+/*
+ * Gives an event of a kind of core an architectural event or event 0: the model does not know
+ * which counters can count other events.
+ */
+static void fix_event_of_type(struct call *c, struct rng *rng)
+{
+	static const __u16 architectural[] = { EVENT_INSTRUCTIONS, 0x003c, 0x00c4, 0x0000 };
+	const __u64 event = PICK(rng, architectural);
+
+	if (c->cmd == PMIOSETUP2 && c->arg.pmc2.pmc2_type)
+		c->arg.pmc2.pmc2_select = (c->arg.pmc2.pmc2_select & ~0xffffULL) | event;
+	if (c->cmd == PERFMON_DEFINE_EVENT && c->arg.definition.type)
+		c->arg.definition.select = (c->arg.definition.select & ~0xffffULL) | event;
+}
+
 void call_mutate(struct call *c, struct rng *rng, const struct machine *m)
 {
 	const struct command_field *f = choose_field(&commands[c->command], rng);
@@ -328,6 +343,7 @@ void call_mutate(struct call *c, struct rng *rng, const struct machine *m)
 		if (f)
 			random_field(c, rng, m, f);
 	}
+	fix_event_of_type(c, rng);
 }
 
 void call_random(struct call *c, struct rng *rng, const struct machine *m)
@@ -345,6 +361,7 @@ void call_random(struct call *c, struct rng *rng, const struct machine *m)
 	random_place(c, rng);
 	if (rng_once_in(rng, 16))
 		call_mutate(c, rng, m);
+	fix_event_of_type(c, rng);
 }
 
 struct call call_make(unsigned int cmd, const void *arg, __u16 size)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events with a name that does not depend on the CPU's model: perf's names, and the vendors'.
 //!
-//! The encodings are the module's own (`rust/perfmon/logic/{events,hardware_events}.rs`). The events of the CPU's model
+//! The encodings are the module's own (`rust/perfmon/logic/{architectural,hardware}_events.rs`). The events of the CPU's model
 //! are in `listed`.
 
 use perfmon_core::abi;
+use perfmon_core::logic::architectural_events::architectural_select;
 use perfmon_core::logic::hardware_events::hardware_event;
-use perfmon_core::logic::trace_events::architectural_select;
 
 use super::cache_event;
 use super::listed::is_counted;
