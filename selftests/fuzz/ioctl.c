@@ -109,6 +109,9 @@ static bool is_possible(unsigned int cmd, int err)
 		return true;
 	case ENOMEM:
 		return c && command_is_of_trace(c);
+	case EOPNOTSUPP:
+		/* AMD has events that need two counters. */
+		return cmd == PMIOSETUP2 || cmd == PERFMON_DEFINE_EVENT;
 	}
 	return c ? command_may_fail(c, err) : !err;
 }
