@@ -157,10 +157,9 @@ TEST_F(setup2, setup2_refuses_reserved_members)
 		{ .pmc2_select = INSTRUCTIONS, .pmc2_extra = 1ULL << 63 },
 		{ .pmc2_select = INSTRUCTIONS, .reserved = 1 },
 		{ .pmc2_select = INSTRUCTIONS, .reserved = 1U << 31 },
-		/* No kind of core has these types. */
-		{ .pmc2_select = INSTRUCTIONS, .pmc2_type = 1 },
-		{ .pmc2_select = INSTRUCTIONS, .pmc2_type = 1U << 31 },
 	};
+	/* No kind of core has these types. */
+	static const __u32 types[] = { 1, 1U << 31 };
 	struct pmc2 pmc;
 	unsigned int i;
 	__u64 got;
@@ -170,6 +169,10 @@ TEST_F(setup2, setup2_refuses_reserved_members)
 		pmc = wrong[i];
 		EXPECT_EQ(-EINVAL, device_ioctl(self->fd, PMIOSETUP2, &pmc));
 		EXPECT_EQ(-EINVAL, device_ioctl(self->fd, PMIOGET2, &pmc));
+	}
+	for (i = 0; i < ARRAY_SIZE(types); i++) {
+		pmc = (struct pmc2){ .pmc2_select = INSTRUCTIONS, .pmc2_type = types[i] };
+		EXPECT_EQ(-EINVAL, device_ioctl(self->fd, PMIOSETUP2, &pmc));
 	}
 	EXPECT_EQ(-EBUSY, pmc_get2(self->fd, 0, &got));
 
