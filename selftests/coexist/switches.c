@@ -7,14 +7,13 @@
  * ROUNDS in the environment is the number of context switches. The kernels that lack perf's
  * controller of cgroups have no events of cgroups: Debian's kernel has them.
  */
-#include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cgroups.h"
 #include "cpu.h"
 #include "event.h"
-#include "file.h"
 #include "fixture.h"
 #include "idle.h"
 #include "loop.h"
@@ -50,10 +49,7 @@ FIXTURE_SETUP(switches)
 	ASSERT_LE(0, self->cpu);
 	self->has_cgroups = perfs_cgroups_exist();
 	if (self->has_cgroups) {
-		mkdir(ROOT, 0755);
-		/* An earlier test may have failed without removing the mount. */
-		umount2(ROOT, MNT_DETACH);
-		ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
+		ASSERT_EQ(0, cgroups_mount(ROOT));
 		for (i = 0; i < TASKS; i++)
 			mkdir(cgroups[i], 0755);
 		ASSERT_EQ(0, perfs_cgroups_control(ROOT, ROOT, '+'));
@@ -139,13 +135,8 @@ TEST_F_TIMEOUT(switches, counts_beside_all_kinds_of_perfs_events_are_exact, 3600
 
 	ASSERT_EQ(0, target_start_ring(self->target, TASKS, self->cpu));
 	for (i = 0; i < TASKS; i++) {
-		if (self->has_cgroups) {
-			char path[40], text[20];
-
-			snprintf(path, sizeof(path), "%s/cgroup.procs", cgroups[i]);
-			snprintf(text, sizeof(text), "%d", self->target[i].pid);
-			ASSERT_EQ(0, write_file(path, text));
-		}
+		if (self->has_cgroups)
+			ASSERT_EQ(0, cgroup_move(cgroups[i], self->target[i].pid));
 		self->fd[i] = event_open_instructions(&event_maker_perfmon, self->target[i].tid);
 		ASSERT_LE(0, self->fd[i]);
 		ASSERT_EQ(0, event_enable(self->fd[i]));

@@ -19,6 +19,7 @@
 
 #include <linux/sched.h>
 
+#include "cgroups.h"
 #include "cpu.h"
 #include "device.h"
 #include "file.h"
@@ -118,10 +119,7 @@ FIXTURE_SETUP(cgroup)
 	self->cpu = pin_to_first_cpu();
 	ASSERT_LE(0, self->cpu);
 	ASSERT_EQ(0, wait_until_idle());
-	mkdir(ROOT, 0755);
-	/* An earlier test may have failed without removing the mount. */
-	umount2(ROOT, MNT_DETACH);
-	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
+	ASSERT_EQ(0, cgroups_mount(ROOT));
 	remove_cgroups();
 }
 

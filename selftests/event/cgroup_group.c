@@ -4,15 +4,14 @@
  * CONFIG_CGROUP_PERF perf has no such events, and its variant is left out.
  */
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cgroups.h"
 #include "clock.h"
 #include "cpu.h"
 #include "device.h"
-#include "file.h"
 #include "fixture.h"
 #include "loop.h"
 #include "perfs_cgroups.h"
@@ -39,10 +38,7 @@ FIXTURE(event)
 
 static void move_to_a(struct __test_metadata *_metadata, const struct target *t)
 {
-	char number[16];
-
-	snprintf(number, sizeof(number), "%d", t->pid);
-	ASSERT_EQ(0, write_file(A "/cgroup.procs", number));
+	ASSERT_EQ(0, cgroup_move(A, t->pid));
 }
 
 /* Ends a test of perf, if the kernel's perf has no events of cgroups. */
@@ -63,10 +59,7 @@ FIXTURE_SETUP(event)
 	ASSERT_EQ(0, cpus_online(&self->cpus));
 	self->cpu = pin_to_first_cpu();
 	ASSERT_LE(0, self->cpu);
-	mkdir(ROOT, 0755);
-	/* An earlier test may have failed without removing its cgroups. */
-	umount2(ROOT, MNT_DETACH);
-	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
+	ASSERT_EQ(0, cgroups_mount(ROOT));
 	ASSERT_EQ(0, perfs_cgroups_control(ROOT, ROOT, '+'));
 	mkdir(A, 0755);
 	mkdir(B, 0755);

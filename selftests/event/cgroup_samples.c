@@ -3,7 +3,6 @@
  * The cgroup in samples, the records of new cgroups, and the records of events of cgroups.
  */
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -12,9 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cgroups.h"
 #include "cpu.h"
 #include "device.h"
-#include "file.h"
 #include "fixture.h"
 #include "perfs_cgroups.h"
 #include "samples.h"
@@ -55,24 +54,10 @@ static void remove_cgroups(void)
 		rmdir(made_cgroups[i]);
 }
 
-static int move_pid_to(const char *cgroup, pid_t pid)
-{
-	char path[64], number[16];
-
-	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup);
-	snprintf(number, sizeof(number), "%d", pid);
-	return write_file(path, number);
-}
-
-static int move_to(const char *cgroup)
-{
-	return move_pid_to(cgroup, 0);
-}
-
 /* Gives perf's controller back to version 2. */
 static void return_to_cgroup2(void)
 {
-	move_to(VERSION_1);
+	cgroup_move(VERSION_1, 0);
 	rmdir(VERSION_1 "/inner");
 	perfs_cgroups_end_version_1(VERSION_1);
 }
@@ -85,10 +70,7 @@ FIXTURE_SETUP(event)
 	ASSERT_EQ(0, cpus_online(&self->cpus));
 	self->cpu = pin_to_first_cpu();
 	ASSERT_LE(0, self->cpu);
-	mkdir(ROOT, 0755);
-	/* An earlier test may have failed without removing its cgroups. */
-	umount2(ROOT, MNT_DETACH);
-	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
+	ASSERT_EQ(0, cgroups_mount(ROOT));
 	remove_cgroups();
 	ASSERT_EQ(0, perfs_cgroups_control(ROOT, ROOT, '+'));
 }
@@ -99,7 +81,7 @@ FIXTURE_TEARDOWN(event)
 	target_kill(&self->target[0]);
 	target_kill(&self->target[1]);
 	return_to_cgroup2();
-	move_to(ROOT);
+	cgroup_move(ROOT, 0);
 	perfs_cgroups_control(ROOT, A, '-');
 	remove_cgroups();
 	perfs_cgroups_control(ROOT, ROOT, '-');
@@ -170,15 +152,15 @@ static void loop_in_both_cgroups(struct __test_metadata *_metadata, FIXTURE_DATA
 {
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
-	ASSERT_EQ(0, move_to(A));
+	ASSERT_EQ(0, cgroup_move(A, 0));
 	by->switches = thread_switches();
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
 	labelled_loop(20 * PERIOD);
-	ASSERT_EQ(0, move_to(B));
+	ASSERT_EQ(0, cgroup_move(B, 0));
 	labelled_loop(60 * PERIOD);
 	ASSERT_EQ(0, event_disable(self->sampler.fd));
 	by->switches = thread_switches() - by->switches;
-	ASSERT_EQ(0, move_to(ROOT));
+	ASSERT_EQ(0, cgroup_move(ROOT, 0));
 	sampler_read(&self->sampler, &sums, note_cgroup, by);
 	EXPECT_FALSE(sums.malformed);
 	EXPECT_EQ(0UL, sums.lost);
@@ -305,7 +287,7 @@ TEST_F(event, samples_of_a_cgroup_have_no_other_task)
 	attr.sample_type |= PERF_SAMPLE_TID;
 	for (i = 0; i < 2; i++) {
 		ASSERT_EQ(0, target_start(&self->target[i], self->cpu, false));
-		ASSERT_EQ(0, move_pid_to(i ? B : A, self->target[i].pid));
+		ASSERT_EQ(0, cgroup_move(i ? B : A, self->target[i].pid));
 	}
 	by.pid = self->target[1].pid;
 	ASSERT_EQ(0, open_of_cgroup(self, variant->maker, attr, A));
@@ -528,10 +510,10 @@ TEST_F(event, cgroups_of_version_1_are_those_with_perfs_controller)
 	by.id[0] = cgroup_id(VERSION_1);
 	by.id[1] = cgroup_id(inner);
 	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, ORDER));
-	EXPECT_EQ(0, move_to(A));
+	EXPECT_EQ(0, cgroup_move(A, 0));
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
 	labelled_loop(20 * PERIOD);
-	EXPECT_EQ(0, move_to(inner));
+	EXPECT_EQ(0, cgroup_move(inner, 0));
 	labelled_loop(60 * PERIOD);
 	ASSERT_EQ(0, event_disable(self->sampler.fd));
 	sampler_read(&self->sampler, &sums, note_cgroup, &by);
@@ -563,7 +545,7 @@ TEST_F(event, events_of_a_cgroup_record_what_its_tasks_do)
 	ASSERT_EQ(0, prctl(PR_SET_NAME, "outside"));
 	ASSERT_EQ(0, mkdir(B, 0755));
 	expect_no_more(_metadata, self);
-	ASSERT_EQ(0, move_to(A));
+	ASSERT_EQ(0, cgroup_move(A, 0));
 	expect_no_more(_metadata, self);
 	ASSERT_EQ(0, prctl(PR_SET_NAME, "inside"));
 	expect_next(_metadata, self, PERF_RECORD_COMM);
@@ -581,7 +563,7 @@ TEST_F(event, events_of_a_cgroup_record_what_its_tasks_do)
 	expect_next(_metadata, self, PERF_RECORD_FORK);
 	ASSERT_TRUE(event_ring_next(&s->ring, &s->record));
 	EXPECT_EQ((__u32)PERF_RECORD_EXIT, s->record.header.type);
-	ASSERT_EQ(0, move_to(ROOT));
+	ASSERT_EQ(0, cgroup_move(ROOT, 0));
 	ASSERT_EQ(0, prctl(PR_SET_NAME, "outside"));
 	expect_no_more(_metadata, self);
 }
@@ -601,9 +583,9 @@ TEST_F(event, events_of_a_cgroup_record_switches)
 	ASSERT_EQ(0, event_enable(s->fd));
 	switch_out();
 	expect_no_more(_metadata, self);
-	ASSERT_EQ(0, move_to(A));
+	ASSERT_EQ(0, cgroup_move(A, 0));
 	switch_out();
-	ASSERT_EQ(0, move_to(ROOT));
+	ASSERT_EQ(0, cgroup_move(ROOT, 0));
 	switch_out();
 	while (event_ring_next(&s->ring, &s->record)) {
 		ASSERT_EQ((__u32)PERF_RECORD_SWITCH_CPU_WIDE, s->record.header.type);

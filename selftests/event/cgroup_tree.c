@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cgroups.h"
 #include "cpu.h"
 #include "device.h"
 #include "event.h"
@@ -188,10 +189,7 @@ FIXTURE_SETUP(cgroup_tree)
 	ASSERT_EQ(0, wait_until_idle());
 	self->random = rng_seed(env_number("SEED", 1));
 	ASSERT_EQ(0, cpus_online(&self->cpus));
-	mkdir(ROOT, 0755);
-	/* An earlier test may have failed without removing the mount. */
-	umount2(ROOT, MNT_DETACH);
-	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
+	ASSERT_EQ(0, cgroups_mount(ROOT));
 	/* A machine with a single CPU has none that can go offline. */
 	if (variant->takes_cpus_offline && cpu_find_hotpluggable(&home, &cpu, &self->online))
 		return;

@@ -5,14 +5,13 @@
  * cgroups of version 1 are refused.
  */
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cgroups.h"
 #include "cpu.h"
 #include "device.h"
-#include "file.h"
 #include "fixture.h"
 #include "idle.h"
 #include "loop.h"
@@ -43,11 +42,7 @@ static const char *const made_cgroups[] = { V1_A_INNER, V1_A, V1_B, V2_A, V2_B }
 
 static void move_to(struct __test_metadata *_metadata, const char *cgroup, pid_t pid)
 {
-	char path[128], number[16];
-
-	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup);
-	snprintf(number, sizeof(number), "%d", pid);
-	ASSERT_EQ(0, write_file(path, number));
+	ASSERT_EQ(0, cgroup_move(cgroup, pid));
 }
 
 static void end_cgroups(void)

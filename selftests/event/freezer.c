@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cgroups.h"
 #include "cpu.h"
 #include "device.h"
 #include "file.h"
@@ -43,21 +44,15 @@ FIXTURE(event)
 
 FIXTURE_SETUP(event)
 {
-	char number[16];
-
 	SKIP_WITHOUT_PMU();
 	self->sampler.fd = -1;
 	ASSERT_LE(0, pin_to_first_cpu());
 	prepare_maker(_metadata, variant);
-	mkdir(ROOT, 0755);
-	/* An earlier test may have failed without removing the mount. */
-	umount2(ROOT, MNT_DETACH);
-	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
+	ASSERT_EQ(0, cgroups_mount(ROOT));
 	rmdir(GROUP);
 	ASSERT_EQ(0, mkdir(GROUP, 0755));
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
-	snprintf(number, sizeof(number), "%d", self->target.pid);
-	ASSERT_EQ(0, write_file(GROUP "/cgroup.procs", number));
+	ASSERT_EQ(0, cgroup_move(GROUP, self->target.pid));
 }
 
 FIXTURE_TEARDOWN(event)
@@ -314,7 +309,6 @@ TEST_F(event, frozen_task_leaves_its_cgroup)
 {
 	struct target *t = &self->target;
 	int task, cgroup, i;
-	char number[16];
 	__s64 count;
 
 	/* perf counts cgroups on one CPU at a time. */
@@ -333,8 +327,7 @@ TEST_F(event, frozen_task_leaves_its_cgroup)
 	count = event_count(task);
 	EXPECT_EQ(count, event_count(cgroup));
 	/* In the other cgroup the task is not frozen any more. */
-	snprintf(number, sizeof(number), "%d", t->pid);
-	ASSERT_EQ(0, write_file(ROOT "/cgroup.procs", number));
+	ASSERT_EQ(0, cgroup_move(ROOT, t->pid));
 	ASSERT_EQ(0, target_wait_job(t));
 	EXPECT_EQ(count, event_count(cgroup));
 	EXPECT_LT(count, event_count(task));

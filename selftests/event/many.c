@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
+#include "cgroups.h"
 #include "device.h"
 #include "event_ring.h"
 #include "file.h"
@@ -155,6 +156,15 @@ static bool start_sleeper(void)
 	return result > 0;
 }
 
+/*
+ * Waits for deferred work of the kernel, such as RCU callbacks and the growing of tables, which would
+ * be part of the next measurement. Nothing shows its end.
+ */
+static void wait_for_deferred_work(void)
+{
+	sleep(1);
+}
+
 /* Starts the many tasks, which inherit the event of the first task. */
 static void start_sleepers(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			   const FIXTURE_VARIANT(event) *variant)
@@ -185,8 +195,7 @@ static void start_sleepers(struct __test_metadata *_metadata, FIXTURE_DATA(event
 	ASSERT_EQ(TASKS, *begun);
 	close(ready[0]);
 	munmap(begun, sizeof(*begun));
-	/* Waits for deferred work of the kernel, such as RCU callbacks. */
-	sleep(1);
+	wait_for_deferred_work();
 }
 
 /*
@@ -236,11 +245,7 @@ static long involuntary_switches(void)
 /* Moves a process to a cgroup. */
 static void move_to(struct __test_metadata *_metadata, const char *cgroup, pid_t pid)
 {
-	char path[160], number[16];
-
-	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup);
-	snprintf(number, sizeof(number), "%d", pid);
-	ASSERT_EQ(0, write_file(path, number));
+	ASSERT_EQ(0, cgroup_move(cgroup, pid));
 }
 
 /*
@@ -370,8 +375,7 @@ TEST_F(event, others_do_not_pay_for_cgroups_with_events)
 	move_to(_metadata, cgroup_path(0), getpid());
 	alone = switching_cost(_metadata, self, cgroup_path(1));
 	open_cgroups(_metadata, variant, 2, count, fd);
-	/* Waits for deferred work of the kernel, such as growing the table. */
-	sleep(1);
+	wait_for_deferred_work();
 	beside = switching_cost(_metadata, self, cgroup_path(1));
 	TH_LOG("a switch between two cgroups with events %lld, beside %d others %lld", alone,
 	       count - 2, beside);
@@ -584,8 +588,7 @@ static pid_t start_user(struct __test_metadata *_metadata, const FIXTURE_VARIANT
 	ASSERT_EQ((ssize_t)sizeof(err), read(ready[0], &err, sizeof(err)));
 	close(ready[0]);
 	EXPECT_EQ(0, err);
-	/* Waits for deferred work of the kernel, such as growing the table. */
-	sleep(1);
+	wait_for_deferred_work();
 	return pid;
 }
 
@@ -593,7 +596,7 @@ static void end_user(struct __test_metadata *_metadata, pid_t pid)
 {
 	ASSERT_EQ(0, kill(pid, SIGKILL));
 	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
-	sleep(1);
+	wait_for_deferred_work();
 }
 
 /*

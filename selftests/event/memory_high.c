@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cgroups.h"
 #include "clock.h"
 #include "device.h"
 #include "event.h"
@@ -70,10 +71,7 @@ FIXTURE_SETUP(memory)
 	ASSERT_EQ(0, perf_lift_limits());
 	self->attacker = 0;
 	self->own = map_shared(_metadata, sizeof(*self->own));
-	mkdir(ROOT, 0755);
-	/* An earlier test may have failed without removing the mount. */
-	umount2(ROOT, MNT_DETACH);
-	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
+	ASSERT_EQ(0, cgroups_mount(ROOT));
 	ASSERT_EQ(0, write_file(ROOT "/cgroup.subtree_control", "+memory"));
 	rmdir(FULL);
 	rmdir(OTHER);

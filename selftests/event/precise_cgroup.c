@@ -5,17 +5,16 @@
  */
 #include <errno.h>
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cgroups.h"
 #include "child.h"
 #include "cpu.h"
 #include "device.h"
-#include "file.h"
 #include "fixture.h"
 #include "perfs_cgroups.h"
 #include "samples.h"
@@ -46,15 +45,6 @@ static void remove_cgroups(void)
 		rmdir(made_cgroups[i]);
 }
 
-/* Moves this process. */
-static int move_to(const char *cgroup)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup);
-	return write_file(path, "0");
-}
-
 FIXTURE_SETUP(event)
 {
 	unsigned int i;
@@ -66,10 +56,7 @@ FIXTURE_SETUP(event)
 		SKIP(return, "perf can't count cgroups in this kernel");
 	self->cpu = pin_to_first_cpu();
 	ASSERT_LE(0, self->cpu);
-	mkdir(ROOT, 0755);
-	/* An earlier test may have failed without removing its cgroups. */
-	umount2(ROOT, MNT_DETACH);
-	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
+	ASSERT_EQ(0, cgroups_mount(ROOT));
 	remove_cgroups();
 	ASSERT_EQ(0, perfs_cgroups_control(ROOT, ROOT, '+'));
 	for (i = ARRAY_SIZE(made_cgroups); i > 0; i--)
@@ -79,7 +66,7 @@ FIXTURE_SETUP(event)
 FIXTURE_TEARDOWN(event)
 {
 	sampler_close(&self->samplers[0]);
-	move_to(ROOT);
+	cgroup_move(ROOT, 0);
 	remove_cgroups();
 	perfs_cgroups_control(ROOT, ROOT, '-');
 	umount(ROOT);
@@ -114,7 +101,7 @@ static pid_t fork_program(const char *cgroup, bool runs_second_loop, int *start_
 
 	if (pid)
 		return pid;
-	if (move_to(cgroup))
+	if (cgroup_move(cgroup, 0))
 		_exit(1);
 	for (i = 0; i < TURNS; i++) {
 		if (runs_second_loop)
@@ -232,10 +219,10 @@ TEST_F(event, samples_end_when_the_task_leaves_the_cgroup)
 	struct programs p = { .pid = { getpid() } };
 
 	open_of_cgroup(_metadata, self, variant, precise_every(PERIOD));
-	ASSERT_EQ(0, move_to(A));
+	ASSERT_EQ(0, cgroup_move(A, 0));
 	ASSERT_EQ(0, event_enable(s->fd));
 	first_loop(N);
-	ASSERT_EQ(0, move_to(B));
+	ASSERT_EQ(0, cgroup_move(B, 0));
 	second_loop(N);
 	ASSERT_EQ(0, event_disable(s->fd));
 	expect_samples(_metadata, variant, s, PERIOD, note_sample, &p);

@@ -23,6 +23,7 @@
 
 #include <linux/futex.h>
 
+#include "cgroups.h"
 #include "cpu.h"
 #include "device.h"
 #include "event.h"
@@ -165,10 +166,7 @@ static int count_openable(int device, pid_t pid)
 /* Makes CGROUP, which stays empty, and opens its directory. */
 static void make_cgroup(struct __test_metadata *_metadata, FIXTURE_DATA(event_open) *self)
 {
-	mkdir(CGROUPS, 0755);
-	/* An earlier test may have failed without removing the mount. */
-	umount2(CGROUPS, MNT_DETACH);
-	ASSERT_EQ(0, mount("none", CGROUPS, "cgroup2", 0, NULL));
+	ASSERT_EQ(0, cgroups_mount(CGROUPS));
 	mkdir(CGROUP, 0755);
 	self->cgroup = open(CGROUP, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	ASSERT_LE(0, self->cgroup);

@@ -14,7 +14,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -23,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cgroups.h"
 #include "cpu.h"
 #include "device.h"
 #include "file.h"
@@ -266,15 +266,10 @@ static void stop_children(struct __test_metadata *_metadata, const struct nested
 /* Moves one child to the inner cgroup, and the other one to CGROUPS/b. */
 static void move_children(struct __test_metadata *_metadata, const struct nested_cgroups *c, int inner)
 {
-	char path[64], number[16];
 	int i;
 
-	for (i = 0; i < 2; i++) {
-		snprintf(path, sizeof(path), "%s/cgroup.procs",
-			 nested_paths[i == inner ? INNER : OTHER]);
-		snprintf(number, sizeof(number), "%d", c->child[i]);
-		ASSERT_EQ(0, write_file(path, number));
-	}
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, cgroup_move(nested_paths[i == inner ? INNER : OTHER], c->child[i]));
 }
 
 static void begin_nested(struct __test_metadata *_metadata, const FIXTURE_DATA(suspend) *self,

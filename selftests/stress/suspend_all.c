@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cgroups.h"
 #include "cpu.h"
 #include "device.h"
 #include "event_page.h"
@@ -80,10 +81,7 @@ FIXTURE_SETUP(suspend)
 	ASSERT_EQ(0, leak_check_begin(&self->leaks));
 	self->home = cpu_next(&self->leaks.cpus, -1);
 	ASSERT_EQ(0, pin_to_cpu(self->home));
-	mkdir(ROOT, 0755);
-	/* An earlier test may have failed without removing the mount. */
-	umount2(ROOT, MNT_DETACH);
-	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
+	ASSERT_EQ(0, cgroups_mount(ROOT));
 	rmdir(GROUP);
 	ASSERT_EQ(0, mkdir(GROUP, 0755));
 	ASSERT_EQ(0, write_file(GROUP "/cgroup.procs", "0"));
