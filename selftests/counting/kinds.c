@@ -7,7 +7,6 @@
  * On the virtual PMU event 0xd0 with unit mask 0x81 is instructions on big cores and branches on
  * small ones.
  */
-#include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -55,27 +54,14 @@ static int smaller(int a, int b)
 FIXTURE_SETUP(kinds)
 {
 	struct perfmon_properties p;
-	struct perfmon_info info;
-	int i;
 
 	SKIP_WITHOUT_PMU();
 	ASSERT_EQ(0, wait_until_idle());
 	ASSERT_EQ(0, core_kinds_find(self->cpu, self->type));
 	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, device_properties(self->fd, &p));
-	ASSERT_EQ(0, device_ioctl(self->fd, PERFMON_GET_INFO, &info));
-	for (i = 0; i < KINDS; i++) {
-		unsigned int eax, ebx, ecx, edx;
-
-		ASSERT_EQ(0, pin_to_cpu(self->cpu[i]));
-		ASSERT_NE(0, __get_cpuid(0x0a, &eax, &ebx, &ecx, &edx));
-		self->general[i] = eax >> 8 & 0xff;
-		self->fixed[i] = edx & 0x1f;
-	}
+	ASSERT_EQ(0, core_kinds_counters(self->fd, self->cpu, self->general, self->fixed));
 	self->common = smaller(self->general[BIG], self->general[SMALL]);
-	/* The place-holder has the last counter that all kinds have, and the module uses none above. */
-	if (info.features & PERFMON_FEATURE_PLACE_HOLDER)
-		self->general[BIG] = self->general[SMALL] = --self->common;
 	ASSERT_EQ(self->common, p.max_num_programmable_events);
 }
 

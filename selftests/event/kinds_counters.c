@@ -7,7 +7,6 @@
  * If the kinds have the same counters, tests of the further counters of the big cores have
  * nothing to test, and return.
  */
-#include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -48,37 +47,18 @@ FIXTURE(counters)
 	int opened;
 };
 
-/* Returns the number of general counters of this CPU (CPUID.0AH). */
-static int count_general(void)
-{
-	unsigned int eax, ebx, ecx, edx;
-
-	return __get_cpuid(0x0a, &eax, &ebx, &ecx, &edx) ? eax >> 8 & 0xff : 0;
-}
-
 FIXTURE_SETUP(counters)
 {
-	struct perfmon_info info = {};
-	int i;
+	int fixed[KINDS];
 
 	SKIP_WITHOUT_PMU();
 	ASSERT_EQ(0, wait_until_idle());
 	ASSERT_EQ(0, core_kinds_find(self->cpu, self->type));
 	self->device = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, device_properties(self->device, &self->p));
-	ASSERT_EQ(0, device_ioctl(self->device, PERFMON_GET_INFO, &info));
-	for (i = 0; i < KINDS; i++) {
-		ASSERT_EQ(0, pin_to_cpu(self->cpu[i]));
-		self->general[i] = count_general();
-		ASSERT_LT(0, self->general[i]);
-	}
+	ASSERT_EQ(0, core_kinds_counters(self->device, self->cpu, self->general, fixed));
 	self->common = self->general[self->general[BIG] > self->general[SMALL] ? SMALL : BIG];
-	/*
-	 * The place-holder has the last counter that all kinds have. Events get neither this
-	 * counter nor higher ones.
-	 */
-	if (info.features & PERFMON_FEATURE_PLACE_HOLDER)
-		self->general[BIG] = self->general[SMALL] = --self->common;
+	ASSERT_LT(0, self->common);
 	EXPECT_EQ(self->common, self->p.max_num_programmable_events);
 }
 

@@ -6,7 +6,6 @@
  * On the virtual PMU event 0xd0 with unit mask 0x81 is instructions on big cores and branches on
  * small ones.
  */
-#include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -41,33 +40,17 @@ FIXTURE(kinds)
 	__u32 type[KINDS];	/* perf's types of their PMUs */
 	int general[KINDS];	/* numbers of general counters that traces can have */
 	int fixed[KINDS];	/* numbers of fixed counters */
-	struct perfmon_properties p;
 	struct trace trace;
 	int fd;
 };
 
 FIXTURE_SETUP(kinds)
 {
-	struct perfmon_info info;
-	int i;
-
 	SKIP_WITHOUT_PMU();
 	ASSERT_EQ(0, wait_until_idle());
 	ASSERT_EQ(0, core_kinds_find(self->cpu, self->type));
 	self->fd = open_device(_metadata, O_RDWR);
-	ASSERT_EQ(0, device_properties(self->fd, &self->p));
-	ASSERT_EQ(0, device_ioctl(self->fd, PERFMON_GET_INFO, &info));
-	for (i = 0; i < KINDS; i++) {
-		unsigned int eax, ebx, ecx, edx;
-
-		ASSERT_EQ(0, pin_to_cpu(self->cpu[i]));
-		ASSERT_NE(0, __get_cpuid(0x0a, &eax, &ebx, &ecx, &edx));
-		self->general[i] = eax >> 8 & 0xff;
-		self->fixed[i] = edx & 0x1f;
-		/* The module uses no counter from the place-holder's on. */
-		if (info.features & PERFMON_FEATURE_PLACE_HOLDER)
-			self->general[i] = self->p.max_num_programmable_events;
-	}
+	ASSERT_EQ(0, core_kinds_counters(self->fd, self->cpu, self->general, self->fixed));
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
 }
 

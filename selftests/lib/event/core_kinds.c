@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include <cpuid.h>
+#include <errno.h>
 #include <stdio.h>
 
 #include "core_kinds.h"
 #include "cpu.h"
+#include "device.h"
 #include "file.h"
 #include "loop.h"
 
@@ -32,6 +35,36 @@ int core_kinds_find(int cpu[KINDS], __u32 type[KINDS])
 			return number;
 		type[i] = number;
 	}
+	return 0;
+}
+
+/*
+ * CPUID.0AH has the numbers of the CPU's counters. The place-holder has the last general counter
+ * that all kinds have, and the module uses none from there on.
+ */
+int core_kinds_counters(int fd, const int cpu[KINDS], int general[KINDS], int fixed[KINDS])
+{
+	struct perfmon_info info = {};
+	int i, err, most = NPMC;
+
+	for (i = 0; i < KINDS; i++) {
+		unsigned int eax, ebx, ecx, edx;
+
+		err = pin_to_cpu(cpu[i]);
+		if (err)
+			return err;
+		if (!__get_cpuid(0x0a, &eax, &ebx, &ecx, &edx))
+			return -ENODEV;
+		general[i] = eax >> 8 & 0xff;
+		fixed[i] = edx & 0x1f;
+		if (general[i] < most)
+			most = general[i];
+	}
+	err = device_ioctl(fd, PERFMON_GET_INFO, &info);
+	if (err || !(info.features & PERFMON_FEATURE_PLACE_HOLDER))
+		return err;
+	for (i = 0; i < KINDS; i++)
+		general[i] = most - 1;
 	return 0;
 }
 

@@ -15,6 +15,13 @@
  */
 int core_kinds_find(int cpu[KINDS], __u32 type[KINDS]);
 
+/*
+ * Finds how many general and fixed counters of each kind programs can have from the module. @fd is
+ * an open device, @cpu has a CPU of each kind, and this task moves to each. Returns 0 or a negative
+ * errno.
+ */
+int core_kinds_counters(int fd, const int cpu[KINDS], int general[KINDS], int fixed[KINDS]);
+
 /* Moves to each CPU in turn, and executes loop(@n) there, @pieces times each. */
 void loop_on_each_kind(const int cpu[KINDS], unsigned long pieces, unsigned long n);
 
