@@ -276,12 +276,9 @@ fn change_state_on_each(ownership: &mut Ownership, id: CounterId, call: CounterC
         return Err(EIO);
     }
     if action != Action::Nothing {
-        match counting.kind {
-            None => ownership.on_each(|here| run_action(here, id, action)),
-            Some(_) => ownership.on_each_counting(&counting, &(0..nr_cpu_ids()), |here| {
-                run_action(here, id, action);
-            }),
-        }
+        ownership.on_each_counting(&counting, &(0..nr_cpu_ids()), |here| {
+            run_action(here, id, action);
+        });
     }
     if action == Action::Zero {
         for percpu in ownership.uncounted_percpus() {
