@@ -187,7 +187,10 @@ TEST_F(kvm, guest_is_counted_for_its_thread)
 	close(fd);
 }
 
-/* perf counts a guest, too, unless it is told not to. Neither leaves anything behind for the other. */
+/*
+ * perf counts a guest, too, unless it is told not to. It counts the same before and after the
+ * module.
+ */
 TEST_F(kvm, module_and_perf_count_the_same)
 {
 	struct perf_event_attr attr = event_instructions();

@@ -177,7 +177,7 @@ impl Grouping {
     }
 
     /// Returns whether rows need the callers of a sample.
-    pub(super) fn has_chains(&self) -> bool {
+    fn has_chains(&self) -> bool {
         self.children || self.graph.is_some()
     }
 
