@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Disassembles machine code.
 
+use std::borrow::Cow;
+
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, IntelFormatter};
 
 use super::code::Code;
@@ -20,7 +22,7 @@ pub(super) struct Instruction {
 pub(super) fn disassemble<'a>(
     code: &Code,
     syntax: Syntax,
-    name: impl Fn(u64) -> Option<(&'a str, u64)>,
+    name: impl Fn(u64) -> Option<(Cow<'a, str>, u64)>,
 ) -> Vec<Instruction> {
     const MNEMONIC_WIDTH: u32 = 7;
     let mut formatter: Box<dyn Formatter> = match syntax {
@@ -82,8 +84,8 @@ mod tests {
             path: None,
         };
         let name = |address| match address {
-            0x40_1000..0x40_1012 => Some(("f", address - 0x40_1000)),
-            0x40_2000.. => Some(("g", address - 0x40_2000)),
+            0x40_1000..0x40_1012 => Some((Cow::Borrowed("f"), address - 0x40_1000)),
+            0x40_2000.. => Some((Cow::Borrowed("g"), address - 0x40_2000)),
             _ => None,
         };
         let instructions = disassemble(&code, syntax, name);

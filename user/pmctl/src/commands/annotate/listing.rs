@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lines of an annotated function: instructions, and the source lines that they were compiled from.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -103,17 +104,17 @@ impl Listing {
         let targets = OnceCell::new();
         let name = |address: u64| {
             if (code.address..end).contains(&address) {
-                return Some((&function.name[..], address - code.address));
+                return Some((Cow::Borrowed(&function.name[..]), address - code.address));
             }
             if let Some(path) = &code.path {
                 let targets = targets.get_or_init(|| Targets::of(path));
-                if let Some(target) = targets.at(address) {
-                    return Some(target);
+                if let Some((name, offset)) = targets.at(address) {
+                    return Some((Cow::Owned(name), offset));
                 }
             }
             let offset = address.wrapping_sub(delta);
             let symbol = table?.at(offset)?;
-            Some((&symbol.name[..], offset - symbol.start))
+            Some((Cow::Borrowed(&symbol.name[..]), offset - symbol.start))
         };
         let mut source = (with_source && !is_kernel_address(function.start))
             .then(|| SourceLines::new(recording, function));

@@ -191,7 +191,7 @@ fn name_stubs(file: &Path, elf: &Elf, addresses: &[Addr], functions: &mut [Optio
         let stub = targets.at(*address).map(|(name, offset)| FoundFunction {
             offset,
             size: 0,
-            name: name.to_owned(),
+            name,
         });
         let is_inside = |function: &FoundFunction| function.offset < function.size;
         *function = stub.or(function.take().filter(is_inside));

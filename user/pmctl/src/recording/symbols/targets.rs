@@ -27,7 +27,18 @@ const ENDIAN: LittleEndian = LittleEndian;
 struct Target {
     start: u64,
     length: u64,
-    name: String,
+    /// The name in the symbol table; of a stub, the name of its function. It is demangled only when it is asked for: a
+    /// large program has a hundred thousand names.
+    mangled_name: String,
+    is_stub: bool,
+}
+
+impl Target {
+    /// Returns the name as a person reads it, with `@plt` at the end of a stub's.
+    fn name(&self) -> String {
+        let suffix = if self.is_stub { "@plt" } else { "" };
+        demangle(&self.mangled_name) + suffix
+    }
 }
 
 /// The functions and stubs of a program or library, by address.
@@ -51,12 +62,12 @@ impl Targets {
     }
 
     /// Returns the name of the function or stub at an address, and the offset in it.
-    pub(crate) fn at(&self, address: u64) -> Option<(&str, u64)> {
+    pub(crate) fn at(&self, address: u64) -> Option<(String, u64)> {
         let next_index = self.0.partition_point(|target| target.start <= address);
         let target = self.0[..next_index].last()?;
         let offset_in_target = address - target.start;
         (offset_in_target == 0 || offset_in_target < target.length)
-            .then_some((&target.name, offset_in_target))
+            .then(|| (target.name(), offset_in_target))
     }
 }
 
@@ -74,22 +85,20 @@ fn functions(file: &Program<'_>) -> AHashMap<u64, Target> {
         let target = Target {
             start: symbol.address(),
             length: symbol.size(),
-            name: name.to_owned(),
+            mangled_name: name.to_owned(),
+            is_stub: false,
         };
         let known_target = targets
             .entry(target.start)
             .or_insert_with(|| target.clone());
-        if complexity(&target.name) < complexity(&known_target.name) {
+        if complexity(&target.mangled_name) < complexity(&known_target.mangled_name) {
             *known_target = target;
         }
-    }
-    for target in targets.values_mut() {
-        target.name = demangle(&target.name);
     }
     targets
 }
 
-/// Returns the names of the functions whose addresses the dynamic linker stores, by the address of the pointer.
+/// Returns the mangled names of the functions whose addresses the dynamic linker stores, by the address of the pointer.
 fn pointers(
     file: &Program<'_>,
     data: &ReadCache<File>,
@@ -109,13 +118,13 @@ fn pointers(
                 R_X86_64_JUMP_SLOT | R_X86_64_GLOB_DAT => dynamic.as_ref().and_then(|table| {
                     let index = relocation.symbol(ENDIAN, false)?;
                     let symbol = table.symbol_by_index(index).ok()?;
-                    symbol.name().ok().map(demangle)
+                    symbol.name().ok().map(str::to_owned)
                 }),
                 // A function at this address (IFUNC) chooses the fastest variant; its name is that of the variants.
                 R_X86_64_IRELATIVE => {
                     let resolver = u64::try_from(relocation.r_addend(ENDIAN)).ok();
                     let resolver = resolver.and_then(|resolver| functions.get(&resolver));
-                    resolver.map(|target| target.name.clone())
+                    resolver.map(|target| target.mangled_name.clone())
                 }
                 _ => None,
             };
@@ -151,7 +160,8 @@ fn stubs(file: &Program<'_>, pointers: &AHashMap<u64, String>) -> Vec<Target> {
             stubs.push(Target {
                 start,
                 length: instruction.next_ip() - start,
-                name: format!("{name}@plt"),
+                mangled_name: name.clone(),
+                is_stub: true,
             });
         }
     }
@@ -188,7 +198,7 @@ mod tests {
 
     fn find<'a>(targets: &'a Targets, name: &str) -> &'a Target {
         let mut all = targets.0.iter();
-        let target = all.find(|target| target.name == name);
+        let target = all.find(|target| target.name() == name);
         target.unwrap_or_else(|| panic!("no {name} in {targets:?}"))
     }
 
@@ -201,8 +211,9 @@ mod tests {
         ] {
             let targets = targets(flags);
             let (main, stub) = (find(&targets, "main"), find(&targets, "strlen@plt"));
-            assert_eq!(targets.at(stub.start), Some(("strlen@plt", 0)), "{flags:?}");
-            assert_eq!(targets.at(main.start + 2), Some(("main", 2)));
+            let stub_name = "strlen@plt".to_owned();
+            assert_eq!(targets.at(stub.start), Some((stub_name, 0)), "{flags:?}");
+            assert_eq!(targets.at(main.start + 2), Some(("main".to_owned(), 2)));
             assert_eq!(targets.at(1), None);
         }
     }
@@ -227,7 +238,31 @@ mod tests {
     fn the_simplest_of_several_names_wins() {
         let targets = targets(&["-O1", "-static"]);
         let fopen_address = find(&targets, "fopen");
-        assert_eq!(targets.at(fopen_address.start), Some(("fopen", 0)));
+        assert_eq!(
+            targets.at(fopen_address.start),
+            Some(("fopen".to_owned(), 0))
+        );
+    }
+
+    #[test]
+    fn a_stub_of_a_mangled_name_is_readable() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let (source, path) = (
+            folder.path().join("library.c"),
+            folder.path().join("library.so"),
+        );
+        let text = "int called(void) __asm__(\"_ZN5outer5innerEv\");\nint main(void) { return called() + 1; }\n";
+        fs::write(&source, text).expect("it can be written");
+        let mut command = Command::new("cc");
+        let command = command.args(["-O1", "-shared", "-fPIC", "-o"]);
+        let status = command.args([&path, &source]).status();
+        assert!(status.is_ok_and(|status| status.success()));
+        let targets = Targets::of(&path);
+        let stub = find(&targets, "outer::inner()@plt");
+        assert_eq!(
+            targets.at(stub.start),
+            Some(("outer::inner()@plt".to_owned(), 0))
+        );
     }
 
     #[test]
