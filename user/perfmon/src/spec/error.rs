@@ -4,6 +4,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use super::unknown_name::UnknownName;
+
 /// A mistake in a part of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
@@ -11,10 +13,39 @@ pub(super) struct Fault {
     pub(super) span: Range<usize>,
     /// Description of the mistake.
     pub(super) message: String,
-    /// Advice on what to write instead.
-    pub(super) help: Option<String>,
+    pub(super) help: Option<Advice>,
     /// The reason why this CPU lacks the event, if the text itself is correct.
     pub(super) missing_reason: Option<String>,
+}
+
+/// Advice on what to write instead of a mistake.
+#[derive(Clone, Debug)]
+pub(super) enum Advice {
+    Text(String),
+    UnknownName(UnknownName),
+}
+
+impl Advice {
+    fn text(&self) -> &str {
+        match self {
+            Self::Text(text) => text,
+            Self::UnknownName(name) => name.advice(),
+        }
+    }
+}
+
+impl PartialEq for Advice {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}
+
+impl Eq for Advice {}
+
+impl<T: Into<String>> From<T> for Advice {
+    fn from(text: T) -> Self {
+        Self::Text(text.into())
+    }
 }
 
 impl Fault {
@@ -29,7 +60,7 @@ impl Fault {
     }
 
     /// Adds advice to the fault.
-    pub(super) fn help(self, help: impl Into<String>) -> Self {
+    pub(super) fn help(self, help: impl Into<Advice>) -> Self {
         Self {
             help: Some(help.into()),
             ..self
@@ -81,7 +112,7 @@ impl SpecError {
     /// Returns advice on what to write instead.
     #[must_use]
     pub fn help(&self) -> Option<&str> {
-        self.fault.help.as_deref()
+        self.fault.help.as_ref().map(Advice::text)
     }
 
     /// Returns the byte range of the mistake in the text.
@@ -124,7 +155,7 @@ impl fmt::Display for SpecError {
         // `repeat` instead of a width in the format, which is limited to 65535.
         write!(f, "  {}{}", " ".repeat(column), "^".repeat(carets))?;
         match help {
-            Some(help) => write!(f, "\n{help}"),
+            Some(help) => write!(f, "\n{}", help.text()),
             None => Ok(()),
         }
     }

@@ -48,6 +48,7 @@ mod parse;
 mod precise_text;
 mod resolve;
 mod unknown;
+mod unknown_name;
 
 use error::Fault;
 use parse::Spec;

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Explains names that are in no table, and suggests known ones.
+//! Explains names that are in no table.
 
-use perfmon_events::Model;
-
-use super::error::Fault;
+use super::error::{Advice, Fault};
 use super::listed;
 use super::memory_names;
 use super::modifiers::decode_modifiers;
 use super::names;
 use super::parse::{SpannedText, Spec, SpecBody};
-use crate::pmu::{Pmu, Vendor};
+use super::unknown_name::UnknownName;
+use crate::pmu::Pmu;
 
 /// Names that perf accepts as events, but computes from a clock and not from a counter.
 const CLOCK_EVENTS: [&str; 3] = ["duration_time", "user_time", "system_time"];
@@ -75,72 +74,25 @@ pub(super) fn memory_name_fault(word: &SpannedText, pmu: &Pmu) -> Option<Fault> 
 
 /// Returns the fault of a name that no table has, with advice.
 pub(super) fn unknown_name_fault(word: &SpannedText, pmu: &Pmu) -> Fault {
-    let vendor = pmu.vendor();
-    let fault = Fault::new(
-        word.span.clone(),
-        format!("no event is called `{}`", word.text),
-    );
-    let other_vendor = match vendor {
-        Vendor::Intel => Vendor::Amd,
-        Vendor::Amd => Vendor::Intel,
+    let name = &word.text[..];
+    let no_cpu_event = || {
+        Fault::new(
+            word.span.clone(),
+            format!("`{name}` is not an event of the CPU"),
+        )
     };
-    if let Some(foreign) = names::find(other_vendor, &word.text) {
-        return match names::find_meaning(vendor, foreign.meaning()) {
-            Some(event) => fault.help(format!(
-                "It is a name of {other_vendor:?}'s; this CPU's name for the same event is `{}`.",
-                event.name()
-            )),
-            None => fault.help(format!(
-                "It is an event of {other_vendor:?}'s CPUs; this CPU has no such event."
-            )),
-        };
-    }
-    if CLOCK_EVENTS.contains(&&word.text[..]) {
-        let message = format!("`{}` is not an event of the CPU", word.text);
-        return Fault::new(word.span.clone(), message).help(
+    if CLOCK_EVENTS.contains(&name) {
+        return no_cpu_event().help(
             "perf computes it from a clock. `pmctl stat` always prints the elapsed and CPU times of the command at the end.",
         );
     }
-    if names::is_software(&word.text) {
-        let message = format!("`{}` is not an event of the CPU", word.text);
-        return Fault::new(word.span.clone(), message)
+    if names::is_software(name) {
+        return no_cpu_event()
             .help("The kernel counts it. `pmctl stat` counts clocks, faults, switches and migrations, but not in braces; \
                    `pmctl wrap -- perf stat -e EVENTS` counts all such events.");
     }
-    if let Some(help) = other_models_advice(word, pmu) {
-        return fault.help(help);
-    }
-    let listed_events = pmu.model().into_iter().flat_map(Model::events);
-    match &names::nearest_names(vendor, &word.text, listed_events.map(|event| event.name))[..] {
-        [] if word.text.starts_with(['r', 'R']) => fault.help(
-            "A raw encoding is `r` and the hexadecimal digits of unit mask and event: `r1c0` is unit mask 0x01, event 0xc0.",
-        ),
-        [] => fault.help(
-            "`pmctl list` shows the names; an event without a name is given by number: `rUUEE` or `cpu/event=..,umask=../`.",
-        ),
-        [one] => fault.help(format!("Did you mean `{one}`?")),
-        [others @ .., last] => fault.help(format!("Did you mean `{}` or `{last}`?", others.join("`, `"))),
-    }
-}
-
-/// Returns advice on a name that only other CPU models have.
-fn other_models_advice(word: &SpannedText, pmu: &Pmu) -> Option<String> {
-    const MAX_MODELS_SHOWN: usize = 3;
-    let other_models: Vec<&str> = perfmon_events::models()
-        .iter()
-        .filter(|model| model.event(&word.text).is_some())
-        .map(Model::name)
-        .collect();
-    let not_shown = other_models.len().saturating_sub(MAX_MODELS_SHOWN);
-    let shown_models = other_models[..other_models.len() - not_shown].join(", ");
-    let this_model = pmu.model().map_or("an unknown model", Model::name);
-    match (other_models.len(), not_shown) {
-        (0, _) => None,
-        (_, 0) => Some(format!(
-            "It is an event of {shown_models}; this CPU is {this_model}."
-        )),
-        _ => Some(format!(
-            "It is an event of {shown_models} and {not_shown} more models; this CPU is {this_model}."
-        )),
+    Fault {
+        help: Some(Advice::UnknownName(UnknownName::new(name, pmu))),
+        ..Fault::new(word.span.clone(), format!("no event is called `{name}`"))
     }
 }
