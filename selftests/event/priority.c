@@ -38,7 +38,7 @@
 #define LOOPS	4
 
 /* Seconds of each measurement. */
-#define SECONDS	env_number("SECONDS", 8)
+#define SECONDS	env_number("SECONDS", 4)
 
 /*
  * The longest time of the module may be FACTOR times the longest time of perf. On a busy host
