@@ -10,7 +10,8 @@ use crate::recording::perfdata::UserStack;
 pub(crate) enum CallGraphMode {
     /// Frame pointers, which the driver follows when it takes a sample.
     FramePointers,
-    /// A copy of this many bytes of the stack, which pmctl unwinds by the programs' tables.
+    /// The program's unwind tables, applied to a copy of the stack. The number is the size of the
+    /// copy in each sample, in bytes.
     Dwarf(u32),
     /// The calls that the CPU records (LBR).
     LastBranches,
@@ -28,7 +29,8 @@ pub(crate) enum CallGraph {
     LastBranches(KernelCallers),
 }
 
-/// The callers that call chains by frame pointers have: those in programs, in the kernel, or in both.
+/// The callers that a call chain by frame pointers includes: those in programs, in the kernel, or
+/// in both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Callers {
     All,
@@ -36,7 +38,7 @@ pub(crate) enum Callers {
     Kernel,
 }
 
-/// The choice to record callers in the kernel, too, or to leave them out of call chains.
+/// The treatment of callers in the kernel: call chains include them, or leave them out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KernelCallers {
     Recorded,
@@ -71,15 +73,16 @@ fn parse_stack_size(text: &str) -> Result<u32, String> {
 
 /// Replaces `-g dwarf` in pmctl's arguments by `-g --call-graph=dwarf`; `None` if there is no such mode to replace.
 ///
-/// `command` is the end of `words` that clap took for the command to run. clap takes the mode after `-g` for the name
-/// of a program, so `command` begins with the mode if there is one.
+/// `command` is the last part of `words`: the words that clap took for the command to run. clap
+/// takes the mode after `-g` for the name of a program, so `command` begins with the mode if there
+/// is one.
 pub(crate) fn with_mode_as_option(
     words: &[OsString],
     command: &[OsString],
 ) -> Option<Vec<OsString>> {
     let command_index = words.len().checked_sub(command.len())?;
     let (option, mode) = (words[..command_index].last()?, command.first()?);
-    // `-g` alone, or as the last of several letters.
+    // The option `-g` stands alone, or is the last of several letters.
     let is_option =
         |word: &str| word.starts_with('-') && !word.starts_with("--") && word.ends_with('g');
     let is_mode = |word: &str| matches!(word.split(',').next(), Some("fp" | "dwarf" | "lbr"));

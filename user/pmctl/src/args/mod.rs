@@ -73,7 +73,7 @@ impl Cli {
 }
 
 impl Vm {
-    /// Returns pmctl's command that is to run in the machine; `None` with --run.
+    /// Returns the command of pmctl that runs in the virtual machine; `None` with --run.
     ///
     /// # Errors
     /// `clap`'s error if the arguments of that command are wrong.

@@ -16,8 +16,8 @@ struct SingleCommand<A: Args> {
     options: A,
 }
 
-/// Returns the command of a correct command line; `None` for other commands, help and mistakes, which the parser for all
-/// commands handles.
+/// Returns the command of a correct command line; `None` for other commands, for help and for
+/// mistakes: the parser for all commands handles these.
 pub(crate) fn parse(words: &[OsString]) -> Option<Command> {
     let line = words.get(1..)?;
     match line.first()?.to_str()? {

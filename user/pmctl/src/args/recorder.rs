@@ -43,9 +43,9 @@ pub(crate) struct CommonOptions {
 /// The tasks or CPUs whose samples are recorded.
 #[derive(Debug)]
 pub(crate) enum RecordTarget {
-    /// The command and what it starts.
+    /// The command and the tasks that it starts.
     Command,
-    /// Running processes and threads, and what they start.
+    /// Running processes and threads, and the tasks that they start.
     Tasks(TaskList),
     /// All programs on these CPUs.
     Cpus(Cpus),

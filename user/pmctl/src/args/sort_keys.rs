@@ -73,7 +73,7 @@ impl Key {
 }
 
 impl KeyNeed {
-    /// Returns the option of `pmctl record` that records the data.
+    /// Returns the option of `pmctl record` that records this part of samples.
     pub(crate) const fn option(self) -> &'static str {
         match self {
             Self::Cgroup => "--all-cgroups",

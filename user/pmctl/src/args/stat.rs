@@ -30,8 +30,8 @@ Examples:
   pmctl stat --for-each-cgroup 'system.slice/*' sleep 10
                                              each service";
 
-// The default of each option must be that of its type, except for --td-level, since module `quick` begins with these
-// defaults.
+// Each option except --td-level must have the default value of its type as its default, since
+// module `quick` begins with these values.
 #[derive(Debug, Default, Args)]
 #[command(after_help = EVENTS_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option")]
@@ -222,7 +222,7 @@ impl Stat {
         !self.cgroup.is_empty() || !self.for_each_cgroup.is_empty()
     }
 
-    /// Returns whether events are counted on CPUs, whatever runs there.
+    /// Returns whether all programs on some CPUs are counted, and not only tasks or cgroups.
     pub(crate) fn has_cpus(&self) -> bool {
         (self.all_cpus || self.cpu.is_some()) && !self.has_cgroups()
     }

@@ -53,8 +53,9 @@ impl<'a> TypedCommandLine<'a> {
         }
     }
 
-    /// Returns the name for messages of what clap calls `clap_name`: for an option such as `--long <VALUE>`, the name
-    /// that the user typed; for an argument such as `[WORD]...`, the word without brackets.
+    /// Returns the name for messages of clap's `clap_name`: for an option such as `--long <VALUE>`,
+    /// the name that the user typed; for an argument such as `[WORD]...`, the word without
+    /// brackets.
     pub(super) fn name(&self, clap_name: &str) -> String {
         let Some(long) = long_name(clap_name) else {
             return unbracketed(clap_name).to_owned();
@@ -65,8 +66,8 @@ impl<'a> TypedCommandLine<'a> {
         }
     }
 
-    /// Returns an option that was typed, and the option that it needs, which is one of `missing`: the options that clap
-    /// reports as missing.
+    /// Returns a typed option, and the option that it needs. The needed option is one of `missing`,
+    /// the options that clap reports as missing.
     pub(super) fn option_and_missing_one(&self, missing: &[&str]) -> Option<(String, String)> {
         let typed_with_missing = |(option, needed): &(&'static str, &'static str)| {
             let is_needed = |reported: &&&str| long_name(reported) == Some(*needed);

@@ -24,7 +24,7 @@ pub(crate) fn message(
             let question = similar_question(error, ContextKind::SuggestedSubcommand);
             format!("there is no command `{name}`.{question}")
         }
-        // This message says what the option takes, and needs no reference to the help.
+        // This message names the values that the option takes, and needs no reference to the help.
         ErrorKind::ValueValidation | ErrorKind::InvalidValue => {
             return value_message(error, &typed);
         }
@@ -121,7 +121,7 @@ const ARGUMENT_LIMITS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Returns the message about an argument too many, or about the value of an option that takes none.
+/// Returns the message about a surplus argument, or about the value of an option that takes none.
 fn surplus_argument_message(error: &clap::Error, typed: &TypedCommandLine<'_>) -> Option<String> {
     let name = typed.name(context_text(error, ContextKind::InvalidArg)?);
     let value = context_text(error, ContextKind::InvalidValue)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Answers to options and commands of perf that pmctl lacks, with what to type instead.
+//! Answers to options and commands of perf that pmctl lacks: the text to type instead.
 
 mod options;
 mod page;
@@ -79,7 +79,7 @@ fn conflict_message(error: &clap::Error) -> Option<&'static str> {
     }
 }
 
-/// Columns of perf's reports that its --sort takes, and where pmctl has them.
+/// Columns of reports that perf's --sort takes, each with its place in pmctl.
 const PERF_COLUMNS: [(&str, &str); 2] = [
     (
         "period",
