@@ -28,8 +28,9 @@ impl WantedBranches {
         }
     }
 
-    /// Returns the reason for a refusal, and what to do. `records` is the kind of branch records that CPUID describes.
-    /// It is `None` also for Intel's first kind of branch records, which CPUID does not describe.
+    /// Returns the reason for a refusal, and what to do. `records` is the kind of branch records
+    /// that CPUID describes. It is `None` also for the older branch records of Intel's processors,
+    /// the stacks, which CPUID does not describe.
     const fn refusal_reason(
         self,
         records: Option<BranchRecords>,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Converts the time-stamp counter of the driver's records to the clock of perf's records.
 //!
-//! perf's own clock is best, and the default: it is the time-stamp counter times a factor that the control page of an
-//! event has (`perf_event_open(2)`, `cap_user_time_zero`), so that the driver's and perf's records are in their true
-//! order to the nanosecond. Where perf's own clock is something else, as in guests of KVM, perf is asked for times of
-//! `CLOCK_MONOTONIC_RAW`. The time-stamp counter and this clock are read together at intervals, and times in between
-//! are interpolated.
+//! perf's own clock is best, and the default: it is the time-stamp counter times a factor that the
+//! control page of an event has (`perf_event_open(2)`, `cap_user_time_zero`). The driver's and
+//! perf's records are then in their true order to the nanosecond. Where perf's own clock is
+//! something else, as in guests of KVM, perf is asked for times of `CLOCK_MONOTONIC_RAW`. The
+//! time-stamp counter and this clock are read together at intervals, and times in between are
+//! interpolated.
 
 use std::time::Duration;
 
@@ -119,7 +120,7 @@ mod tests {
             ..scale
         };
         assert_eq!(early.nanoseconds(1002), 1);
-        // No overflow on the way: three years of a counter of 4 GHz.
+        // The product needs more than 64 bits. The counter has this value after 36 years at 4 GHz.
         assert_eq!(scale.nanoseconds(4 << 60), (2 << 60) + 5);
     }
 

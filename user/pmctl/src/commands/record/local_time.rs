@@ -42,7 +42,7 @@ impl LocalTime {
     }
 }
 
-/// The form that perf has in names of files: 2026112214301542.
+/// Writes the time in the form that perf uses in names of files: 2026112214301542.
 impl fmt::Display for LocalTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

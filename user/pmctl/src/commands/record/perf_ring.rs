@@ -70,7 +70,7 @@ pub(super) struct PerfRing {
 /// user may have.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RingError {
-    /// The event could not be opened, or not be given the ring.
+    /// The event could not be opened, or its records could not be directed to the ring.
     Event(Errno),
     /// The ring could not be mapped.
     Mapping(Errno),
@@ -122,7 +122,7 @@ impl PerfRing {
         })
     }
 
-    /// Opens an event of another task on the same CPU, which writes to this ring, too.
+    /// Opens an event of another task on the same CPU. The event writes to this ring, too.
     ///
     /// # Errors
     /// The error of `perf_event_open(2)` or of `PERF_EVENT_IOC_SET_OUTPUT`.
@@ -162,9 +162,10 @@ impl PerfRing {
 
     /// Returns the ring in words of 8 bytes: the size of each record is a multiple of 8.
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: `byte_add` requires an offset within the mapping, and `from_raw_parts` aligned and valid words that live
-        // as long as the result. By the type invariant `pages` mapped pages follow the control page for as long as `self`
-        // lives, which the result borrows. The words are atomics, since the kernel writes to them meanwhile.
+        // SAFETY: `byte_add` requires an offset within the mapping, and `from_raw_parts` requires
+        // aligned and valid words that live as long as the result. By the type invariant `pages`
+        // mapped pages follow the control page for as long as `self` lives, and the result borrows
+        // `self`. The words are atomics, since the kernel writes to them meanwhile.
         unsafe {
             let first = self.start.byte_add(PAGE_SIZE).cast::<AtomicU64>();
             std::slice::from_raw_parts(
@@ -197,11 +198,11 @@ impl PerfRing {
         lost
     }
 
-    /// Calls `handle` for the records since the last call, with the bytes of each.
+    /// Calls `handle` with the bytes of each record since the last call.
     pub(super) fn drain_raw(&mut self, mut handle: impl FnMut(&[u8])) {
         let bytes = self.take_bytes();
         let mut rest = &bytes[..];
-        // The kernel writes whole records, so no part of one remains.
+        // The kernel writes whole records, so no part of a record remains.
         while let Some((record, next)) =
             record_size(rest).and_then(|size| rest.split_at_checked(size))
         {
@@ -272,7 +273,7 @@ mod ioctl {
     ioctl_write_int_bad!(set_output, request_code_none!(b'$', 5));
 }
 
-/// Returns the reason why Linux refuses a ring of perf's.
+/// Returns the reason why Linux refuses a ring of perf.
 pub(super) fn refusal_reason(errno: Errno) -> &'static str {
     match errno {
         Errno::EACCES => "the kernel's policy forbids it (kernel.perf_event_paranoid)",

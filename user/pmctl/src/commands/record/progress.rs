@@ -24,7 +24,8 @@ impl Progress {
         }
     }
 
-    /// Shows how many bytes of records there are, if that is known before the end.
+    /// Shows the time and the size of the records; `bytes` is `None` if the size is known only at
+    /// the end.
     pub(super) fn show(&mut self, bytes: Option<u64>) {
         if self.is_off || Instant::now() < self.next_update || !stderr().is_terminal() {
             return;

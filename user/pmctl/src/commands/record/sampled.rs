@@ -51,7 +51,8 @@ pub(super) fn refuse_linux_events(text: &str, pmu: &Pmu) -> Result<(), Usage> {
 /// Returns the event as perf's file names it: by perf's number, or by the bits of its event select register.
 pub(super) fn event_kind(event: &EventSpec) -> EventKind {
     if let Some(number) = event.meaning.and_then(Meaning::number) {
-        // The upper half names perf's PMU of the only kind of core that counts the event.
+        // The upper half of the number is the type of perf's PMU, if only one kind of core counts
+        // the event.
         let core_type = u64::from(event.core_type.unwrap_or(0));
         return EventKind::Hardware(core_type << PERF_PMU_TYPE_SHIFT | u64::from(number));
     }

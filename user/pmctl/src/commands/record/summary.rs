@@ -123,11 +123,12 @@ pub(super) fn summarize(
     Ok(())
 }
 
-/// Returns a period to advise in place of the one that made no sample or few samples; `None` if none is better.
+/// Returns a smaller period to advise if the period of the recording made no sample or few samples;
+/// `None` if there is no better period.
 fn advised_period(notes: &Notes, summary: &RecordingSummary) -> Option<u32> {
     let counted: u64 = notes.totals.iter().sum();
     if counted > 0 && counted == summary.samples {
-        // Each event is a sample, so a smaller period makes no more.
+        // Each event is a sample, so a smaller period makes no more samples.
         return None;
     }
     let largest_count = notes.totals.iter().max().filter(|_| notes.tasks_only);

@@ -22,7 +22,7 @@ pub(super) struct Watch<'a> {
     signals: &'a BlockedSignals,
     begin: Instant,
     progress: Progress,
-    /// The running command; `None` without one.
+    /// The running command; `None` without a command.
     running: Option<RunningCommand>,
     ending: Option<Ending>,
     /// Keeps messages off the terminal while the command runs; `None` without a command or a terminal.
@@ -112,7 +112,8 @@ impl<'a> Watch<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Shows how many bytes of records there are, if that is known before the end.
+    /// Shows the time and the size of the records; `bytes` is `None` if the size is known only at
+    /// the end.
     pub(super) fn show_progress(&mut self, bytes: Option<u64>) {
         self.progress.show(bytes);
     }

@@ -11,7 +11,7 @@ use crate::recording::procfs::MappingKinds;
 /// The largest number of pages of a dummy's ring.
 pub(super) const DUMMY_PAGES: usize = 32;
 
-/// The kinds of records of tasks that are written beside the samples.
+/// The kinds of records of tasks that are written, besides the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskRecords {
     None,
@@ -21,11 +21,11 @@ pub(super) enum TaskRecords {
     Mappings(MappingKinds),
 }
 
-/// Returns a dummy for each of the tasks. A dummy also covers the tasks that its task creates. This is so even if
-/// created tasks are not sampled, since threads share their memory.
+/// Returns a dummy for each of the tasks. A dummy also covers the tasks that its task creates, even
+/// if created tasks are not sampled: threads share their memory.
 ///
-/// Returns an empty list if neither records of tasks nor records of new cgroups are needed; the latter are for samples
-/// with cgroups.
+/// Returns an empty list if no such records are needed: neither records of tasks, nor records of
+/// new cgroups, which samples with cgroups need.
 pub(super) fn dummies(
     tasks: &SampledTasks,
     records: TaskRecords,

@@ -27,7 +27,8 @@ use crate::system::files::private_options;
 use crate::system::screen::Colors;
 use crate::system::stdio::{complain, write_message};
 
-/// The message for a program that must not be sampled, so that the events stopped at its exec.
+/// The message for a command that has executed a program that must not be sampled: the events
+/// stopped at that exec.
 const UNSAMPLED_PROGRAM_REASON: &str = "the command executed a program that has more rights than its caller (setuid, setgid, \
                                    capabilities of its file), or that the caller may not read: this program is not sampled; start pmctl with the \
                     program's rights, or sample whole CPUs with -a";
@@ -39,7 +40,7 @@ pub(super) struct Files<'a> {
     events: Vec<Event>,
     host: Host,
     scope: String,
-    /// Reasons why samples are not as they were asked for.
+    /// Reasons why samples differ from those that were requested.
     degraded: Vec<String>,
     smallest_period: Option<u32>,
     sample_name: &'static str,
@@ -508,7 +509,8 @@ mod tests {
         assert_eq!(read(&moved), "second");
         assert_eq!(folder.path().read_dir().expect("it is ours").count(), 2);
 
-        // With a third, there are more files than names.
+        // There are only two names, the path and the path with `.old`. So the first of these three
+        // files is replaced.
         let files = ["third", "fourth", "fifth"].map(begin);
         let error = add_time_to_name(&path, &files[0]).expect_err("it is gone");
         assert!(error.to_string().contains("name of its own with -o"));

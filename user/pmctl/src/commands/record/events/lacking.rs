@@ -31,7 +31,8 @@ impl Refusals {
         match result {
             Err(error) if error.cause == Cause::NoSuchEvent => {
                 let cpus = self.lacking.entry(event).or_default();
-                // Each thread has an event of its own.
+                // The CPU may be in the list already, since each of several threads has an event of
+                // its own.
                 if cpus.last() != Some(&cpu) {
                     cpus.push(cpu);
                 }
@@ -80,7 +81,7 @@ mod tests {
                 .map_err(|error| error.cause)
         };
         assert_eq!(note_result(Ok(true), (0, 0)), Ok(true));
-        // Two threads.
+        // Each of two threads has an event on the CPU.
         for _ in 0..2 {
             assert_eq!(note_result(refused(Cause::NoSuchEvent), (0, 1)), Ok(false));
         }
@@ -97,7 +98,7 @@ mod tests {
             let refused = refusals.note_result(refused(Cause::NoSuchEvent), (0, cpu));
             assert_eq!(refused.ok(), Some(false));
         }
-        // A thread that has ended meanwhile.
+        // The event of a thread that has ended meanwhile is neither opened nor refused.
         assert_eq!(refusals.note_result(Ok(false), (0, 2)).ok(), Some(false));
         let error = refusals.into_lacking_cpus().map_err(|error| error.cause);
         assert_eq!(error, Err(Cause::NoSuchEvent));

@@ -10,8 +10,8 @@ use perfmon::{Cause, Device};
 /// The parameter of the module that sets the limit.
 const SAMPLE_RATE_PARAMETER: &str = "perf_event_max_sample_rate";
 
-/// Returns whether the driver accepts the frequency. Its other errors do not matter here: opening the event reports
-/// them.
+/// Returns whether the driver accepts the frequency. Other errors of the driver do not matter here:
+/// they are reported when the event is opened.
 pub(super) fn accepts_frequency(event: &Builder, device: &Device, hertz: u64) -> bool {
     let opened = event.clone().frequency(hertz).open_on(device);
     !opened

@@ -44,13 +44,14 @@ pub(super) const READ_WORDS: usize = 4;
 const READ_FORMAT: u64 =
     PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING | PERF_FORMAT_LOST;
 
-/// The most bytes of the stack in samples that get their period later, so that they do not become longer than a record
-/// may be.
+/// The largest size of the stack in bytes for samples that get their period later. It keeps these
+/// samples within the largest size of a record.
 const MAX_STACK_WITH_PERIOD: u32 = 48 << 10;
 
 impl LinuxEvent {
-    /// Returns the period that Linux must not write to the samples; `None` if Linux writes their period. With
-    /// `PERF_SAMPLE_PERIOD` and a fixed period, Linux makes a sample of each occurrence, and ignores the period.
+    /// Returns the period that Linux must not write to the samples of this event; `None` if Linux
+    /// writes the period. For an event with `PERF_SAMPLE_PERIOD` and a fixed period, Linux would
+    /// ignore the period, and make a sample of each occurrence.
     pub(super) fn unwritten_period(&self) -> Option<u64> {
         let SampleRate::Period(period) = self.rate else {
             return None;
@@ -147,8 +148,8 @@ fn leaves_out_user_callers(call_graph: Option<CallGraph>) -> bool {
     )
 }
 
-/// A function that returns whether options don't go with events of Linux's PMUs, and the text with the reason and
-/// advice.
+/// A function that returns true if the options exclude events of Linux's PMUs, and the text with
+/// the reason and advice.
 type Conflict = (fn(&EventOptions) -> bool, &'static str);
 const CONFLICTS: [Conflict; 3] = [
     (
@@ -166,7 +167,7 @@ const CONFLICTS: [Conflict; 3] = [
     ),
 ];
 
-/// Refuses options that events of Linux's PMUs don't go with, if there is such an event.
+/// Refuses options that exclude events of Linux's PMUs, if there is such an event.
 pub(super) fn check_options(options: &EventOptions, events: &[PmuEvent]) -> Result<(), Usage> {
     let Some(PmuEvent { label, pmu, .. }) = events.first() else {
         return Ok(());

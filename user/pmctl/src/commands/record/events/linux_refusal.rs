@@ -74,7 +74,7 @@ impl RefusedCall<'_> {
         )
     }
 
-    /// Returns whether Linux accepts such an event.
+    /// Returns whether Linux opens an event with these attributes for this task.
     fn can_open(&self, attr: PerfEventAttr, task: i32) -> bool {
         // Only events of tasks can be inherited, or be enabled on exec.
         let flags = match task {

@@ -29,9 +29,9 @@ pub(super) struct LinuxRings {
     rings: Vec<LinuxRing>,
     /// The names of the events.
     labels: Vec<String>,
-    /// The period of each event whose samples Linux writes without one.
+    /// For each event, the period if Linux writes the samples without their period.
     unwritten_periods: Vec<Option<u64>>,
-    /// The index of the word before which a sample has its period.
+    /// The index of the period among the words of a sample.
     period_index: usize,
     /// The index in the plan of the first event.
     first_index: usize,
@@ -54,7 +54,8 @@ struct LinuxRing {
 
 /// The reason why the events can't be opened.
 pub(super) enum Refusal {
-    /// The user has no right to sample these tasks, or their modes; with the message.
+    /// The user has no right to sample these tasks, or to sample them in these modes. The text is
+    /// the message.
     Forbidden(String),
     /// The user may not lock that much memory.
     MemoryLimit,
@@ -199,7 +200,8 @@ impl LinuxRings {
                     .and_then(|index| self.unwritten_periods.get(index).copied().flatten());
                 match period {
                     None => handle(bytes, event_indices),
-                    // A call chain of thousands of addresses may leave no room for the period.
+                    // The sample is dropped if a call chain of thousands of addresses leaves no
+                    // room for the period.
                     Some(period) => with_period(bytes, self.period_index, period)
                         .into_iter()
                         .for_each(|sample| handle(&sample, event_indices)),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Collects mappings and the names of tasks. Both come from the driver's records, which are in the rings beside the
-//! samples. Where the kernel does not tell the driver about mappings, an event of perf's that needs no counter records
-//! them, or else pmctl reads them from `/proc`.
+//! Collects mappings and the names of tasks. Both come from the driver's records, which are in the
+//! rings beside the samples. If the kernel does not tell the driver about mappings, they are
+//! recorded by an event of perf, which needs no counter, or else read from `/proc`.
 
 use std::mem;
 
@@ -17,7 +17,8 @@ use crate::recording::perfdata::{Attr, Body, Record, Stamp, Task};
 use crate::recording::procfs::{self, MappingKinds};
 use crate::system::text::count;
 
-/// Pages of a ring of perf's. A user may pin 129 pages for each CPU, and the rings of samples need some of them.
+/// Pages of a ring of perf. A user may pin 129 pages for each CPU, and the rings of samples need
+/// some of them.
 const RING_PAGES: usize = 32;
 
 /// The origin of mappings.
@@ -40,7 +41,7 @@ pub(super) struct Maps {
     executed_pids: Vec<(u32, u64)>,
     /// The processes whose memory is read from `/proc`.
     watched: AHashSet<u32>,
-    /// The mappings of the watched processes when they were read last.
+    /// The mappings of the watched processes at the last reading of `/proc`.
     last_memory: Vec<Record>,
     /// Number of records that perf has lost.
     lost: u64,
@@ -137,7 +138,8 @@ impl Maps {
         }
     }
 
-    /// If a record of the driver's is an exec, notes its process, whose new memory has to be read.
+    /// If a record of the driver reports an exec, notes its process, whose new memory has to be
+    /// read.
     pub(super) fn note_exec(&mut self, record: &Record) {
         if let Body::Comm {
             task, exec: true, ..

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options that record the memory access of each sample (-d, -W). Among the samples of the driver's events, only
-//! precise ones have a memory access: the processor writes it with the sample.
+//! The options that record the memory access of each sample (-d, -W). Among the samples of the
+//! driver's events, only precise samples have a memory access, which the processor writes with the
+//! sample.
 
 use perfmon::spec::{EventSpec, Precision};
 
@@ -8,7 +9,7 @@ use super::precision::HIGHEST_LEVEL;
 use crate::args::EventOptions;
 use crate::system::exit::Usage;
 
-/// Returns the options among -d and -W that were given, as they are named in messages; `None` without one.
+/// Returns the given options among -d and -W, as text for messages; `None` if neither was given.
 pub(super) const fn given_options(data: bool, weight: bool) -> Option<&'static str> {
     match (data, weight) {
         (false, false) => None,
@@ -30,8 +31,9 @@ pub(super) fn check_default(options: &EventOptions) -> Result<(), Usage> {
     }
 }
 
-/// Replaces `:P` by the highest level of precision, so that no samples are taken by interrupts, which have no memory
-/// access. Refuses events that are not precise; `precise_text` returns what to type instead of such an event.
+/// Replaces `:P` by the highest level of precision, and refuses events that are not precise:
+/// samples that are taken by interrupts have no memory access. `precise_text` returns the text to
+/// type instead of a refused event.
 pub(super) fn require_precision(
     options: &EventOptions,
     event: &mut EventSpec,

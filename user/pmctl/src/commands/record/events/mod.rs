@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recording by rings: each CPU has one, which the kernel writes samples to while pmctl streams them to the file.
+//! Recording by rings. Each CPU has a ring. The kernel writes samples to the ring, and pmctl copies
+//! them to the file meanwhile.
 //!
 //! Events of Linux's PMUs are sampled beside the driver's, in rings of perf's ([`linux_rings`]). Samples have the IDs
 //! of their task. Mappings are recorded in the same rings, or else collected by [`maps`]. [`stream`] sorts all records
@@ -57,7 +58,8 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
         online,
         command,
     } = Opening::new(common)?;
-    // Each CPU has events of its own, and files that are not at their paths are kept open.
+    // Each CPU has events of its own, and mapped files that are no longer at their paths are kept
+    // open.
     allow_many_files();
     // Fails before any event is opened if there is no such task.
     let task_list = match &common.target {

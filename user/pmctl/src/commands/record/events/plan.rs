@@ -59,7 +59,7 @@ pub(super) struct SamplingPlan {
     /// The rings overwrite the oldest samples, and keep the newest.
     overwrite: bool,
     pub(super) manner: SamplingManner,
-    /// Notes on differences to what the user asked for.
+    /// Notes on the differences between this plan and the user's request.
     pub(super) degraded: Vec<String>,
 }
 
@@ -176,7 +176,8 @@ impl SamplingPlan {
         Ok(())
     }
 
-    /// Returns the message for a frequency above the module's limit; `None` if no event has one.
+    /// Returns the message for a frequency above the module's limit; `None` if no event has such a
+    /// frequency.
     pub(super) fn above_limit_error(&self, device: &Device) -> Option<Usage> {
         self.events.iter().find_map(|planned| {
             let SampleRate::Frequency(hertz) = planned.rate else {
@@ -373,7 +374,8 @@ impl SamplingPlan {
         changed
     }
 
-    /// Returns the given options that exclude a sample for each event (the period 1).
+    /// Returns those of the given options that can't be combined with the period 1, a sample for
+    /// each event.
     pub(super) fn excluding_options(&self) -> Vec<&'static str> {
         // --call-graph=lbr records branches as the call chain.
         let is_chain = matches!(self.call_graph, Some(CallGraph::LastBranches(_)));
@@ -386,7 +388,8 @@ impl SamplingPlan {
         )
     }
 
-    /// Returns the options among -d and -W that were given; `None` without one.
+    /// Returns the given options among -d and -W, as text for messages; `None` if neither was
+    /// given.
     pub(super) const fn memory_options(&self) -> Option<&'static str> {
         memory_access::given_options(self.parts.has_data_address, self.parts.has_weight)
     }
@@ -415,7 +418,8 @@ impl SamplingPlan {
         self.events.iter().map(|event| (&event.spec, event.rate))
     }
 
-    /// Returns whether an event has a sample for each instruction, which the virtual PMU merges.
+    /// Returns whether an event has a sample for each instruction. The virtual PMU merges such
+    /// samples.
     pub(super) fn is_merged(&self) -> bool {
         let is_merged =
             |event: &SampledEvent| event.precision() != 0 && precision::is_each_event(event.rate);

@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn the_first_event_that_has_not_ended_is_polled() {
-        // No child of another test inherits an end.
+        // With O_CLOEXEC, no child process of another test inherits an end of a pipe.
         let pipes = [(); 4].map(|()| pipe2(OFlag::O_CLOEXEC).expect("a pipe"));
         let [(a, a_end), (b, b_end), (c, c_end), (d, d_end)] = pipes;
         let events = || [&a, &b, &c, &d].map(AsFd::as_fd).into_iter();

@@ -17,8 +17,8 @@ use crate::system::text::{join_names, thousands};
 /// The `precise_ip` of `:P`. Level 3 exists for instructions only.
 pub(super) const HIGHEST_LEVEL: u8 = 2;
 
-/// Returns the note on an event with `:P` whose samples are not precise. `options` are those that exclude a sample for
-/// each event ([`excluding_options`]).
+/// Returns the note on an event with `:P` whose samples are not precise. `options` are the result
+/// of [`excluding_options`].
 pub(super) fn not_precise_note(
     label: &str,
     modes: Modes,
@@ -49,8 +49,8 @@ pub(super) fn is_each_event(rate: SampleRate) -> bool {
     rate == SampleRate::Period(PebsFormat::MERGED_PERIOD)
 }
 
-/// Returns the given options that exclude a sample for each event: those for call chains, branches and the memory
-/// access.
+/// Returns those of the given options that can't be combined with the period 1, a sample for each
+/// event. These are the options for call chains, branches and the memory access.
 pub(super) fn excluding_options(
     (has_chain, has_branches): (bool, bool),
     parts: SampleParts,
@@ -104,7 +104,8 @@ fn short_period_reason(rate: SampleRate) -> String {
     }
 }
 
-/// Returns whether precise samples go with the options. The driver has no precise samples of cgroups.
+/// Returns whether precise samples can be combined with the options. The driver has no precise
+/// samples of cgroups.
 pub(super) fn is_possible_with(options: &EventOptions) -> bool {
     options.cgroups.is_empty()
 }
@@ -132,9 +133,9 @@ pub(super) fn check_options<'a>(
     }
 }
 
-/// Returns the message for precise samples that the driver has refused; `None` if no event asks for them. `supported` are
-/// the precise samples that the driver supports, `options` as for [`not_precise_note`], and `memory_options` those of -d and
-/// -W that were given.
+/// Returns the message for precise samples that the driver has refused; `None` if no event asks for
+/// them. `supported` are the precise samples that the driver supports, `options` has the same
+/// meaning as for [`not_precise_note`], and `memory_options` are the given ones among -d and -W.
 pub(super) fn refusal_message<'a>(
     events: impl Iterator<Item = (&'a EventSpec, SampleRate)>,
     (options, memory_options): (&[&str], Option<&str>),
@@ -189,8 +190,8 @@ fn advice_without_precision(memory_options: Option<&str>) -> String {
     }
 }
 
-/// Returns the message for an event that can't be precise in this CPU's format, or not at the level that it asks for;
-/// `None` if it can.
+/// Returns the message for an event that can't be precise in this CPU's format, or not at the
+/// requested level; `None` if the event can be precise at that level.
 fn level_problem(
     event: &EventSpec,
     supported: PreciseSamples,
@@ -206,7 +207,8 @@ fn level_problem(
     let is_cycles = |select: EventSelect| select.bits() & 0xff == u64::from(CYCLES);
     if !supported.has_cycles && event.general.is_some_and(is_cycles) {
         let advice = match memory_options {
-            // Cycles have no memory access that would be lost with the event.
+            // Without precision, samples of cycles have no memory access, so the advice is another
+            // event.
             Some(_) => "Name an event of loads or stores.".to_owned(),
             None => advice_without_precision(None),
         };

@@ -26,7 +26,7 @@ pub(super) const MIN_PAGES: usize = 4;
 
 /// A record as it stands in a ring.
 pub(super) enum RingRecord<'a> {
-    /// A record in a ring of the driver's.
+    /// A record in a ring of the driver.
     Driver(RawRecord<'a>),
     /// A record in a ring of Linux's PMUs.
     Linux(&'a [u8]),
@@ -102,7 +102,8 @@ impl SampleRing {
         self.ring.sampler.events().take(self.event_indices.len())
     }
 
-    /// Moves the processor's buffered samples to the ring, so that no sample of a later round is older.
+    /// Moves the processor's buffered samples to the ring. Otherwise a later round could find
+    /// samples that are older than those of this round.
     pub(super) fn fetch_hardware_samples(&self) {
         for event in self.sampled_events() {
             // Only the side effect of reading is needed. Missed events are reported at the end.

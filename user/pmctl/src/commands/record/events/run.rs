@@ -16,8 +16,8 @@ use crate::recording::procfs;
 use crate::system::child::{Ending, WaitingCommand};
 use crate::system::signals::{BlockedSignals, Event};
 
-/// Records until the end. The rings are read when one is half full, and ten times a second, so that a pmctl that is killed
-/// loses a tenth of a second at most.
+/// Records until the end. The rings are read when one is half full, and ten times a second: if
+/// pmctl is killed, the samples of at most a tenth of a second are lost.
 pub(super) fn record_until_end(
     options: &EventOptions,
     (samplers, tasks): (&mut Samplers, &SampledTasks),

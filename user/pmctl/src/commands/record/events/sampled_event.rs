@@ -14,7 +14,8 @@ use crate::events::modes;
 use crate::events::schedule;
 use crate::system::exit::Usage;
 
-/// Stands for the frequency of `-F max` until [`SamplingPlan::resolve_max_frequency`] replaces it. No driver accepts it.
+/// Stands for the frequency of `-F max` until [`SamplingPlan::resolve_max_frequency`] replaces it.
+/// No driver accepts this frequency.
 pub(super) const MAX_FREQUENCY: SampleRate = SampleRate::Frequency(u64::MAX);
 
 /// Returns the event that is sampled without -e, without its precision.
@@ -22,7 +23,7 @@ fn default_event(options: &EventOptions) -> String {
     match (options.default, options.modes) {
         (DefaultSamples::Cycles, _) => DEFAULT_EVENT.to_owned(),
         (_, Modes::Kernel) => "instructions:k".to_owned(),
-        // In an emulated machine only user mode repeats.
+        // In an emulated machine, only the counts of user mode are the same in each run.
         _ => "instructions:u".to_owned(),
     }
 }
@@ -37,7 +38,7 @@ pub(super) fn default_event_text(options: &EventOptions) -> String {
     format!("{event}{separator}P")
 }
 
-/// Returns the period or the frequency of events without one of their own.
+/// Returns the period or the frequency of events that don't set one themselves.
 pub(super) fn default_rate(options: &EventOptions) -> SampleRate {
     match options.rate {
         Rate::Default => SampleRate::Period(DEFAULT_PERIOD.into()),
@@ -74,14 +75,16 @@ impl SampledEvent {
         &self,
         device: &'a Device,
     ) -> Option<impl Fn(u64) -> bool + use<'a>> {
-        // In user mode, which all users may sample, and not precise, which not all events can be.
+        // The event is limited to user mode, which all users may sample, and is not precise, since
+        // not all events can be precise.
         let event = self.spec.builder()?.disabled().user().precise(0);
         let accepts = move |hertz| accepts_frequency(&event, device, hertz);
         accepts(1).then_some(accepts)
     }
 }
 
-/// Returns the driver's events that the texts of -e, or the default event's, ask for.
+/// Returns the driver's events that `texts` ask for. `texts` are the texts of -e, or the text of
+/// the default event.
 pub(super) fn planned_events(
     texts: &[String],
     options: &EventOptions,

@@ -29,7 +29,7 @@ use crate::system::precise;
 /// The rings of all CPUs.
 pub(super) struct Samplers {
     rings: Vec<SampleRing>,
-    /// Rings of the dummies that have their own.
+    /// Rings of the dummies that have a ring of their own.
     dummies: Vec<Ring>,
     /// The events of Linux's PMUs.
     linux: LinuxRings,
@@ -242,7 +242,8 @@ impl Samplers {
         self.linux.skip_ended();
     }
 
-    /// Calls `handle` for each record since the last call. The map has the index in the plan of each event, by the kernel's ID.
+    /// Calls `handle` for each record since the last call. The map has the index in the plan of
+    /// each event, by the kernel's ID of the event.
     pub(super) fn drain(
         &mut self,
         mut handle: impl FnMut(RingRecord<'_>, &AHashMap<u64, usize>),
@@ -338,11 +339,12 @@ impl Samplers {
         rings.map(|ring| ring.cpu).collect()
     }
 
-    /// Returns whether a task has executed a program that must not be sampled. The driver reports this for its sampled
-    /// events and for the dummies. For Linux's events, which leave the task without a report, the dummies stand in.
+    /// Returns whether a task has executed a program that must not be sampled. The driver reports
+    /// this for its sampled events and for the dummies. Linux's events leave such a task without a
+    /// report, so the dummies report for them.
     ///
-    /// The dummies are asked only if the sampled events are inherited: they follow created tasks in any case, and would
-    /// report tasks that are not sampled.
+    /// The dummies are asked only if the sampled events are inherited. Dummies follow created tasks
+    /// in any case, and would otherwise report tasks that are not sampled.
     pub(super) fn have_left_program(&self) -> Result<bool> {
         let dummies = self.dummies.iter().filter(|_| self.manner.inherit);
         let dummies = dummies.flat_map(|ring| ring.sampler.events());
@@ -360,7 +362,7 @@ impl Samplers {
         self.rings.iter().map(lost).collect()
     }
 
-    /// Returns the number of lost records other than samples, as far as the driver reported it.
+    /// Returns the number of lost records other than samples, by the driver's reports.
     pub(super) fn lost_records(&self) -> Result<u64> {
         let mut lost: u64 = self.dummies.iter().map(|ring| ring.lost).sum();
         for ring in &self.rings {

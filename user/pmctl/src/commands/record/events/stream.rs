@@ -168,8 +168,8 @@ impl RingStream {
         Ok(self.write_or_drop(u64::MAX)?)
     }
 
-    /// Takes the records since the last round, and writes those that no later record can precede. Breaks if the output is
-    /// full, or the file as large as it may be.
+    /// Takes the records since the last round, and writes the records that no later record can
+    /// precede. Breaks if the output is full, or if the file has reached its largest size.
     ///
     /// # Errors
     /// An error if the file can't be written, or if a ring can't be read.
@@ -363,7 +363,7 @@ fn word_of(record: &[u8], index: usize) -> u64 {
 /// The positions of fields in a record of a ring. A position is the index of a word of 8 bytes.
 struct RecordFields {
     time: usize,
-    /// The words that have the kernel's ID of the event: up to three.
+    /// The positions of the words that have the kernel's ID of the event, at most three.
     ids: [Option<usize>; 3],
     /// The word with the throttled CPU; `None` unless samples were throttled.
     throttled: Option<usize>,

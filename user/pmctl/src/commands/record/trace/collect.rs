@@ -53,8 +53,8 @@ pub(super) struct Collected {
 }
 
 impl<'a> ReadyTrace<'a> {
-    /// Allocates the buffers of all CPUs, with `pages` pages each, or without -m with as many as the limit of locked
-    /// memory allows.
+    /// Allocates the buffers of all CPUs, with `pages` pages each. Without -m, a buffer has
+    /// [`DEFAULT_PAGES`] pages, or fewer if the limit of locked memory is too low.
     pub(super) fn new(
         session: &'a Session,
         config: &'a Config,

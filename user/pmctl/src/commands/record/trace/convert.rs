@@ -11,10 +11,11 @@ use super::plan::TracePlan;
 use crate::commands::record::clock::Clock;
 use crate::recording::perfdata::{Body, Branch, MemoryAccess, Record, Sample, Stamp, Task};
 
-/// Converts a chunk of the driver's records, and appends it to `samples`. The tasks of the samples are not known yet.
+/// Converts a chunk of the driver's records, and appends the result to `samples`. The tasks of the
+/// samples are not known yet.
 ///
 /// # Errors
-/// If the bytes are not records of this plan, which is a fault of the driver.
+/// The bytes are not records of this plan. This is a fault of the driver.
 pub(super) fn convert(
     chunk: &Chunk,
     plan: &TracePlan,
@@ -86,8 +87,9 @@ impl<'a> InterruptRecords<'a> {
                     pc,
                     u64::from(period).saturating_add(self.events_beyond_period(event)),
                 ),
-                // The count since the last sample, at the address of the timebase's sample. Without such a sample it is the
-                // rest at the end of the trace, which makes no sample.
+                // The count since the last sample goes to the address of the timebase's sample.
+                // Without such a sample, the count is the rest at the end of the trace, which makes
+                // no sample.
                 (trace::Record::Count { count, .. }, None) => match timebase {
                     Some(pc) => (pc, count),
                     None => continue,
@@ -99,8 +101,8 @@ impl<'a> InterruptRecords<'a> {
                         None => continue,
                     }
                 }
-                // Counts without a sample: the rest at the end of the trace, which is less than a period, and lost
-                // samples.
+                // The event has counts without a sample: the rest at the end of the trace, which is
+                // less than a period, or the events of lost samples.
                 (trace::Record::Count { event, count }, Some(_)) => {
                     if self.sample_address(event).is_none() {
                         let events = unsampled.entry((cpu, index)).or_default();

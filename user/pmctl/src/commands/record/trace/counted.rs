@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The counts of a trace, beside its samples.
+//! The counts of a trace. A recording has them besides its samples.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use perfmon::trace::Totals;
 use super::plan::TracePlan;
 use crate::events::values::Unit;
 
-/// Counts beside the samples.
+/// The counts of a trace.
 pub(super) struct TraceCounts {
     /// Event counts of each CPU.
     pub(super) totals: Totals,

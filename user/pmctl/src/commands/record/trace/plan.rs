@@ -41,7 +41,7 @@ pub(super) struct TracedEvent {
     /// Unit of a value; `None` for a count.
     pub(super) unit: Option<Unit>,
     pub(super) id: EventId,
-    /// Period in events; `None` for an event that is counted at the samples of the first one.
+    /// Period in events; `None` for an event that is counted at the samples of the first event.
     pub(super) period: Option<u32>,
 }
 
@@ -152,7 +152,7 @@ impl TracedEvent {
     pub(super) fn of_value(value: &Value) -> Self {
         Self {
             label: value.name.to_owned(),
-            // The value is of the machine, in whatever mode it executes.
+            // The value does not depend on the mode in which the machine executes.
             modes: Modes::Both,
             kind: EventKind::Value(u64::from(value.event as u32)),
             unit: Some(value.unit),
@@ -166,7 +166,7 @@ impl TracedEvent {
             Some(period) => TraceEvent::sampling(self.id, period).pc(),
             None => TraceEvent::with_timebase(self.id),
         };
-        // A value has no modes, but the driver takes no event without one.
+        // A value has no modes, but the driver refuses an event without a mode.
         let modes = if self.unit.is_some() {
             Modes::User
         } else {

@@ -18,7 +18,7 @@ use crate::system::signals::BlockedSignals;
 pub(super) struct TracedRun {
     pub(super) collected: Collected,
     pub(super) elapsed: Duration,
-    /// End of the command; `None` without one.
+    /// End of the command; `None` without a command.
     pub(super) ending: Option<Ending>,
 }
 

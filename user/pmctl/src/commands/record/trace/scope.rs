@@ -88,7 +88,7 @@ mod tests {
         };
         let sample = || record(6, Body::Sample(Sample::default()));
         assert!(keeps(fork(5, 6)) && keeps(sample()));
-        // A thread.
+        // The child is a thread of the parent's process.
         let (child, parent) = (Task { pid: 6, tid: 7 }, Task::leader(6));
         assert!(keeps(record(6, Body::Fork { child, parent })) && keeps(sample()));
         assert!(!keeps(fork(1, 6)) && !keeps(sample()));

@@ -56,7 +56,7 @@ impl<'a> TraceStream<'a> {
     /// Adds the records since the last round to the pending records.
     ///
     /// # Errors
-    /// If the bytes are not records of this plan, which is a fault of the driver.
+    /// The bytes are not records of this plan. This is a fault of the driver.
     pub(super) fn add(&mut self, chunks: &[Chunk], log: &mut TaskLog) -> Result<()> {
         // Task records go first: the sort is stable, so they stand before a sample of the same time.
         self.pending.append(&mut log.take_records());
@@ -96,7 +96,7 @@ impl<'a> TraceStream<'a> {
         Ok(())
     }
 
-    /// Writes the pending records up to a time, as far as they are in the scope.
+    /// Writes the pending records up to a time, if they are in the scope.
     fn write_until(&mut self, limit: u64, log: &mut TaskLog) -> io::Result<()> {
         let ready = self
             .pending

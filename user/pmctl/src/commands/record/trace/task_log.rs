@@ -34,7 +34,7 @@ enum TaskSource {
 /// State that is read from `/proc` where this user may not use perf.
 struct ProcSnapshot {
     clock: Clock,
-    /// Mappings of the process when they were read last.
+    /// Mappings of the process at the last reading of `/proc`.
     memory: Vec<Record>,
     /// Mappings of all processes, by the records so far.
     address_spaces: AddressSpaces,
@@ -111,8 +111,8 @@ impl TaskLog {
         matches!(self.source, TaskSource::Perf(_))
     }
 
-    /// Returns the task of a sample. Without perf's task switches, that is the only process that has a mapping at the
-    /// sample's address, or else an unknown task.
+    /// Returns the task of a sample. Without perf's task switches, returns the process with a
+    /// mapping at the sample's address if there is only one such process, or else an unknown task.
     pub(super) fn task_of_sample(&self, stamp: &Stamp, ip: u64) -> Task {
         let task = match &self.source {
             TaskSource::Perf(sideband) => sideband.tasks.task_at(stamp.cpu, stamp.time),
