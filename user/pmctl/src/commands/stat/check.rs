@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks for options that don't go together, or that the driver can't serve.
+//! Checks for options that can't be combined, or that the driver can't serve.
 
 use crate::args::{Json, Stat};
 use crate::system::exit::Usage;

@@ -54,8 +54,8 @@ impl Column {
         }
     }
 
-    /// Returns the text to show instead of a missing count: `text_if_present` if the CPU has the event, otherwise that the
-    /// event is not supported.
+    /// Returns the text to show instead of a missing count: `text_if_present` if the CPU has the
+    /// event, otherwise `<not supported>`.
     pub(super) fn text_if_missing(&self, text_if_present: &'static str) -> &'static str {
         if self.event.is_absent() {
             "<not supported>"

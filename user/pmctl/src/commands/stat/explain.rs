@@ -13,8 +13,8 @@ use crate::system::machine::Machine;
 use crate::system::msr::Msrs;
 use crate::system::text::error_text;
 
-/// Starts each counter for a moment, and writes the encoding that was asked for, the one that the driver reports, and
-/// the registers of each CPU.
+/// Starts each counter for a moment, and writes the requested encoding, the encoding that the
+/// driver reports, and the registers of each CPU.
 pub(crate) fn explain(
     output: &mut dyn Write,
     columns: &[Column],

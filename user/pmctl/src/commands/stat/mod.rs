@@ -4,12 +4,14 @@
 //! A command and its children are counted by events of tasks, from the command's exec on, so the counts contain nothing
 //! of pmctl.
 //!
-//! With `-a` and `-C` the counters count whatever runs on the CPUs. The command is forked and waits, the counters
-//! start, the command executes, and when it has ended they stop. So the counts also hold the child's last steps before
-//! exec, exec itself, and what pmctl executes from the first start to the last stop. In user mode that is about 620
-//! instructions with one counter and 56 more for each further one, the same for every command and for every counter:
-//! counters start and stop in the same order, so that each one counts either the start or the stop of every other
-//! one. `selftests/pmctl/` tests these numbers.
+//! With `-a` and `-C` the counters count all programs on the CPUs. pmctl forks a process that
+//! waits, starts the counters, lets the process execute the command, and stops the counters when
+//! the command has ended. So the counts also contain the child's last steps before exec, exec
+//! itself, and the work of pmctl from the first start to the last stop. In user mode these are
+//! about 620 instructions with one counter and 56 more for each further counter. The numbers are
+//! the same for every command and for every counter: counters start and stop in the same order, so
+//! that each counter counts either the start or the stop of every other counter. `selftests/pmctl/`
+//! tests these numbers.
 
 mod check;
 mod column;
@@ -79,7 +81,8 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     };
     let has_other_counts = !other_events.is_empty() || !args.metrics.is_empty() || args.topdown;
     let events = wanted::wanted_events(args, (&texts, has_other_counts), &pmu)?;
-    // Only counts of CPUs need the list: tasks, and cgroups without -C, are counted on whatever CPU they run.
+    // Only counts of CPUs need the list. Tasks, and cgroups without -C, are counted on every CPU
+    // that they run on.
     let online = if args.all_cpus || args.cpu.is_some() {
         machine.online_cpus()?
     } else {

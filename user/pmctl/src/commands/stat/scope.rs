@@ -130,8 +130,9 @@ impl Scope {
         })
     }
 
-    /// Reduces the number of cgroups to the number of those that have columns. `column_places` are the places of the
-    /// columns. Cgroups that match a pattern have no columns if they were left out when their events were opened.
+    /// Reduces the number of cgroups to the number of cgroups that have columns. `column_places`
+    /// are the places of the columns. Cgroups that match a pattern have no columns if they were
+    /// left out when their events were opened.
     pub(super) fn with_cgroup_count_of<'a>(
         self,
         column_places: impl Iterator<Item = &'a CountedPlace>,

@@ -82,7 +82,7 @@ pub(super) fn limit_modes(args: &Stat, events: &mut [EventSpec]) {
 /// Returns the metrics that -M and --topdown ask for.
 ///
 /// # Errors
-/// The CPU has no metrics of --topdown, or not of that level.
+/// The CPU has no metrics of --topdown, or none of that level.
 pub(super) fn metric_names(args: &Stat, pmu: &Pmu) -> Result<Vec<String>, Usage> {
     let mut words = args.metrics.clone();
     if args.topdown {

@@ -9,8 +9,8 @@
 //! 6. how long the counter ran in ns, and the percentage of the time in which it ran;
 //! 7. the value and the unit of a ratio.
 //!
-//! The lines of the metrics of -M follow. Their fields are empty but for the core or thread, the cgroup, the value, and the
-//! unit with the metric's name.
+//! The lines of the metrics of -M follow. All their fields are empty, except the core or thread,
+//! the cgroup, the value, and the unit with the metric's name.
 //!
 //! Fields with the separator in them are quoted.
 
@@ -114,7 +114,8 @@ impl<W: Write> LineFormat for Csv<'_, W> {
             if let Some(name) = metric.place.and_then(CountedPlace::cgroup) {
                 self.writer.write_field(name)?;
             }
-            // The running time and its percentage are empty, and the variation, too, as in perf.
+            // The running time and its percentage are empty. With several runs, the variation is
+            // empty, too, as in perf.
             let empty_fields = if runs.len() > 1 { 3 } else { 2 };
             for _ in 0..empty_fields {
                 self.writer.write_field("")?;

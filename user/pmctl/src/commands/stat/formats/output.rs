@@ -83,7 +83,8 @@ impl NumberFormat for ShownAndRecorded<'_> {
     fn write_totals(&mut self, runs: &[Run]) -> Result<()> {
         let result = self.file_format.write_totals(runs);
         let result = result.and_then(|()| Ok(self.file_format.output.finish()?));
-        // Shows the counts even if they could not be recorded, and after they were recorded: standard output may be closed.
+        // The counts are shown after they were recorded, since standard output may be closed, and
+        // also if they could not be recorded.
         match self.failure.take() {
             Some(failure) => Err(failure),
             None => self.shown_format.write_totals(runs),
@@ -145,7 +146,8 @@ impl Write for CountsFile {
     }
 }
 
-/// Opens the destination of the counts: standard error, or what -o or --log-fd names.
+/// Opens the destination of the counts: standard error, the file of -o, or the descriptor of
+/// --log-fd.
 pub(in crate::commands::stat) fn open_output(args: &Stat) -> Result<Box<dyn Write>> {
     let (output, name): (Box<dyn Write>, _) = match (&args.output, args.log_fd) {
         (None, Some(number)) => {

@@ -5,7 +5,7 @@
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::commands::stat) struct Summary {
     pub(in crate::commands::stat) mean: f64,
-    /// The standard error of the mean, in percent of it; 0 for a single value.
+    /// The standard error of the mean, in percent of the mean; 0 for a single value.
     pub(in crate::commands::stat) error_percent: f64,
 }
 

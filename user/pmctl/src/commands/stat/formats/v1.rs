@@ -101,7 +101,7 @@ pub(in crate::commands::stat) struct V1Event {
     /// `u` or `k`, if the event is counted in one mode only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::commands::stat) mode: Option<String>,
-    /// perf's type of the only kind of core that counts the event.
+    /// perf's PMU type of the kind of core that counts the event, if only one kind counts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::commands::stat) core_type: Option<u32>,
     /// The reason why the CPU lacks the event.
@@ -120,8 +120,8 @@ pub(in crate::commands::stat) struct V1Interval {
     /// Time that each event counted, in nanoseconds.
     #[serde(default)]
     pub(in crate::commands::stat) running_ns: Vec<Option<u64>>,
-    /// Time that each event was enabled, in nanoseconds. Empty unless an event had to wait for a counter, so that counts are
-    /// estimates.
+    /// Time that each event was enabled, in nanoseconds. Empty if no event had to wait for a
+    /// counter. Otherwise counts are estimates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(in crate::commands::stat) enabled_ns: Vec<Option<u64>>,
     /// The first known reason why a count is null. Applies to all null counts if `uncounted_by_event` is empty. Absent
@@ -137,7 +137,7 @@ pub(in crate::commands::stat) struct V1Interval {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(in crate::commands::stat) struct V1Run {
     pub(in crate::commands::stat) elapsed_seconds: f64,
-    /// Time since the counters started, if that was after the delay of -D.
+    /// Time since the start of the counters, if they started after a delay (-D).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::commands::stat) counted_seconds: Option<f64>,
     pub(in crate::commands::stat) user_seconds: f64,

@@ -42,9 +42,10 @@ pub(super) struct MetricValue<'a> {
     pub(super) place: Option<&'a CountedPlace>,
     pub(super) name: &'static str,
     pub(super) unit: &'static str,
-    /// The number; `None` if a count is missing, or if it is divided by 0.
+    /// The number; `None` if a count is missing, or if the formula divides by 0.
     pub(super) number: Option<f64>,
-    /// The value has reached the metric's threshold; `None` if the metric has none, or if it can't be computed.
+    /// The value has reached the metric's threshold; `None` if the metric has no threshold, or if
+    /// the value can't be computed.
     pub(super) is_notable: Option<bool>,
 }
 

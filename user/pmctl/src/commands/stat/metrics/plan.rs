@@ -31,7 +31,8 @@ pub(crate) struct CountedEvents {
     pub(crate) pmus: Vec<PmuEvent>,
 }
 
-/// Returns the events of each run, which are `events` of -e and the events of -M, and the metrics of -M.
+/// Returns the metrics of -M, and the events of each run: `events`, which are those of -e, and the
+/// events that the metrics need.
 pub(crate) fn counted_events(
     args: &Stat,
     events: Vec<EventSpec>,
@@ -102,7 +103,8 @@ fn pack_into_runs(
     // The note about metrics in several runs is not about the events of -e.
     packed.split_items.retain(|name| name != E_ITEM);
     if packed.runs.is_empty() {
-        // A run without events of the driver: all events are of Linux's PMUs, or there is none.
+        // There is always a run. This run has no events of the driver: all events are of Linux's
+        // PMUs, or there is no event.
         packed.runs.push(Vec::new());
     }
     split_runs::require_one_run(args, args.metrics_option(), &packed.runs, supply)?;
@@ -220,8 +222,8 @@ impl CountableMetric {
     }
 }
 
-/// Returns the metrics that can be counted, of the words of an option. If a word names a group of metrics, warns of those
-/// that can't be counted.
+/// Returns the metrics that the words of an option name, and that can be counted. If a word names a
+/// group, warns of the metrics of the group that can't be counted.
 fn countable_metrics(
     (option, words): (&str, &[String]),
     formulas: &mut Formulas,

@@ -15,7 +15,7 @@ use crate::system::stdio::complain;
 enum InputPosition {
     /// A file, up to this byte.
     File(i64),
-    /// A pipe or a socket; `is_over` if its end has been reached.
+    /// A pipe or a socket. `is_over` is true if its end has been reached.
     Stream { is_over: bool },
 }
 

@@ -329,7 +329,8 @@ impl Timers<'_> {
         self.ticker.as_mut()?.failure.take()
     }
 
-    /// Returns the reasons of the columns whose numbers have fallen in an interval; empty without intervals.
+    /// Returns a reason for each column whose number has fallen in an interval; empty without
+    /// intervals.
     fn levels(&self) -> &[Option<Uncounted>] {
         let ticker = self.ticker.as_ref();
         ticker.map_or(&[], |ticker| &ticker.levels[..])
@@ -428,14 +429,15 @@ impl<'a> Ticker<'a> {
         self.next_end = begin + self.length;
     }
 
-    /// Shows an interval that is over. If the number of intervals is limited, the last one stops the counters, so that
-    /// nothing is counted after it.
+    /// Shows an interval that is over. If the number of intervals is limited, the last interval
+    /// stops the counters, so that nothing is counted after it.
     fn report_if_due(&mut self, source: &mut dyn CountSource) -> Result<()> {
         let now = Instant::now();
         if now < self.next_end || self.remaining == Some(0) {
             return Ok(());
         }
-        // If pmctl was held up for several intervals, they become one: no burst follows.
+        // If pmctl was held up for several intervals, they become one interval, and no burst of
+        // intervals follows.
         while self.next_end <= now {
             self.next_end += self.length;
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs: what is counted in each, how they are repeated, and what is wrong with their counts.
+//! Runs: the events of each run, the repetition of runs, and the problems of their counts.
 
 mod input;
 pub(super) mod measure;

@@ -33,7 +33,8 @@ pub(in crate::commands::stat) fn report_problems(
     worse_exit_code(exit_code(subject, runs), stopped_code)
 }
 
-/// The message for a program that must not be counted, so that the events stopped at its exec.
+/// The message for a task that has executed a program that must not be counted: the events stopped
+/// at that exec.
 pub(crate) const UNCOUNTED_PROGRAM_REASON: &str = "\
 the command executed a program that has more rights than its caller (setuid, setgid, capabilities of its file), or \
 that the caller may not read: this program is not counted.\n\
@@ -96,7 +97,8 @@ fn missing_reasons(subject: &Subject, runs: &[Run]) -> Reasons {
     reasons
 }
 
-/// Returns the exit code of runs: `NO_COUNT` if a count is missing, otherwise that of the last run that failed.
+/// Returns the exit code of runs: `NO_COUNT` if a count is missing, otherwise the exit code of the
+/// last run that failed.
 pub(in crate::commands::stat) fn exit_code(subject: &Subject, runs: &[Run]) -> u8 {
     let is_absent = |column: &Column| column.event.is_absent();
     if !missing_reasons(subject, runs).is_empty() || subject.columns.iter().any(is_absent) {
@@ -136,7 +138,7 @@ mod tests {
             ..run(&[None, None, Some(1), None])
         };
         let expected = [Some(Uncounted::LeftProgram), Some(Uncounted::NoPmuCounter)];
-        // The CPU lacks cache-misses, which has its own words.
+        // Another message reports cache-misses, which the CPU lacks.
         assert_eq!(missing_reasons(&subject, &[run(), run()]), expected);
         assert_eq!(exit_code(&subject, &[run()]), exit::NO_COUNT);
     }

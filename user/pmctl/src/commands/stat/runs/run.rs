@@ -116,10 +116,11 @@ impl StoppedRun {
         }
     }
 
-    /// Returns the last run as a stopped one if a signal asked for its end or killed the command.
+    /// Returns the last run as a stopped run, if a signal asked for its end or killed the command.
     ///
-    /// - If other runs precede it, it is removed from `runs`.
-    /// - If it is the only run, it stays in `runs`, and is returned only if more runs were requested.
+    /// - If there are other runs, the last run is removed from `runs`.
+    /// - If there is only one run, it stays in `runs`, and is returned only if more runs were
+    ///   requested.
     pub(in crate::commands::stat) fn take_last_if_stopped(
         runs: &mut Vec<Run>,
         requested: Option<u32>,
@@ -216,12 +217,13 @@ pub(in crate::commands::stat) fn running_time(runs: &[Run], column: usize) -> u6
     u64::try_from(ran / runs.len().max(1) as u128).unwrap_or(u64::MAX)
 }
 
-/// Returns the share of the time in which the event of a column was counted, in percent; `None` if it never waited. With
-/// several runs it is the share of their total time.
+/// Returns the share of the time in which the event of a column was counted, in percent; `None` if
+/// the event never waited. With several runs, returns the share of their total time.
 pub(in crate::commands::stat) fn counted_share(runs: &[Run], column: usize) -> Option<f64> {
     let time = |time: fn(&ColumnCount) -> Duration| -> f64 {
         let counts = runs.iter().filter_map(|run| run.counts[column].as_ref());
-        // Times in a file may be too large for the sum of two.
+        // The times are added as `f64`: the sum of two times in a file may be too large for a
+        // `Duration`.
         counts.map(|count| time(count).as_secs_f64()).sum()
     };
     let [ran, enabled] = [time(|count| count.ran), time(|count| count.enabled)];

@@ -15,7 +15,8 @@ use crate::system::exit::{self, Usage};
 #[derive(Debug)]
 pub(in crate::commands::stat) struct TooManyEvents {
     text: String,
-    /// The error is a mistake in the command line: the counters are too few even if no other program uses any.
+    /// The error is a mistake in the command line: the counters are too few even if no other
+    /// program uses a counter.
     is_usage: bool,
 }
 
@@ -28,7 +29,8 @@ impl TooManyEvents {
         }
     }
 
-    /// Wraps a conflict between the events themselves, whatever other programs use.
+    /// Wraps a conflict between the events themselves, which exists even if no other program uses
+    /// counters.
     pub(in crate::commands::stat) fn between_events(error: &impl ToString) -> Self {
         Self {
             text: error.to_string(),
@@ -169,7 +171,7 @@ pub(in crate::commands::stat) fn require_one_run(
     }
 }
 
-/// Returns the counters that are free for what the options count.
+/// Returns the counters that are free for the tasks, CPUs or cgroups that the options count.
 pub(in crate::commands::stat) fn free_supply(args: &Stat, pmu: &Pmu) -> Result<CounterSupply> {
     let device = Device::open().map_err(exit::with_help)?;
     Ok(if args.has_tasks() {

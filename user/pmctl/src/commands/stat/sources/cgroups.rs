@@ -68,8 +68,8 @@ impl OpenGroup {
     }
 }
 
-/// A group that could not be opened, and the reason. If the reason is that there is no such event, each CPU has refused
-/// the group.
+/// A group that could not be opened, and the reason. If the reason is that there is no such event,
+/// all CPUs have refused the group.
 struct RefusedCgroupGroup {
     error: Error,
     cgroup: usize,

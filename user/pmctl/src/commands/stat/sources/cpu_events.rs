@@ -69,8 +69,8 @@ struct CpuGroup {
     events: Vec<usize>,
 }
 
-/// A group that could not be opened, and the reason. If the reason is that there is no such event, each CPU has refused
-/// the group.
+/// A group that could not be opened, and the reason. If the reason is that there is no such event,
+/// all CPUs have refused the group.
 struct RefusedCpuGroup {
     error: Error,
     /// The events of the group.

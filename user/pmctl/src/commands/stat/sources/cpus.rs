@@ -47,7 +47,8 @@ pub(in crate::commands::stat) fn open_counters(
         .map(set_up_counter)
         .collect::<Result<Vec<Option<Counter>>>>()?;
     if args.explain {
-        // To standard error: a program may read the counts from standard output.
+        // The explanation goes to standard error: a program may read the counts from standard
+        // output.
         explain(&mut io::stderr(), &columns, &counters, (machine, pmu))?;
     }
     let all_cpus: Vec<usize> = match &args.cpu {

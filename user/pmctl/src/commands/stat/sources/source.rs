@@ -70,8 +70,9 @@ impl ColumnCount {
         }
     }
 
-    /// Returns the count since an earlier one, `before`. The error is that the number has fallen: it is a level of one of
-    /// Linux's PMUs that sysfs does not mark as one, and has no count.
+    /// Returns the difference between this count and an earlier one, `before`. Returns
+    /// [`Uncounted::Level`] as an error if the number has fallen: it is then a level of one of
+    /// Linux's PMUs that sysfs does not mark as a level, and has no count.
     pub(in crate::commands::stat) fn since(self, before: Self) -> Result<Self, Uncounted> {
         let value = self.value.checked_sub(before.value);
         Ok(Self {
@@ -115,8 +116,8 @@ impl ColumnCount {
     }
 }
 
-/// Returns the counts since `before`, and the reasons for columns that have none although both have counts. If `before` is
-/// empty, these are the counts since the start.
+/// Returns the counts since `before`, or since the start if `before` is empty. Also returns the
+/// reason for each column whose numbers have fallen, and which therefore has no count.
 pub(in crate::commands::stat) fn counts_since(
     now: &Summands,
     before: &Summands,
@@ -200,7 +201,8 @@ impl Uncounted {
     }
 }
 
-/// Counts for each column; `None` for one that can't be trusted or that no counter has.
+/// Counts for each column; `None` for a count that can't be trusted, or for an event that no
+/// counter counts.
 pub(in crate::commands::stat) type Counts = Vec<Option<ColumnCount>>;
 
 /// The reason for each column that was not counted; `None` for a count that is there, or can't be trusted.
@@ -270,7 +272,8 @@ mod tests {
         assert_eq!(reasons, [Some(Uncounted::NoTurn), None]);
         assert_eq!(counts[0], None);
 
-        // A CPU that had half of its time, and one that had all of it and did nothing.
+        // One CPU counted for half of the time, and the other one for all of the time without an
+        // event.
         let half = enabled / 2;
         let (counts, _) = estimate_counts(&vec![Some(vec![count(50, half), count(0, enabled)])]);
         let sum = counts[0].expect("it was counted");
@@ -285,7 +288,7 @@ mod tests {
         let [ran, enabled] = [342, 1000].map(Duration::from_millis);
         let never = ColumnCount::without_turns(0, Duration::ZERO, enabled);
         let half = ColumnCount::without_turns(7, ran, enabled);
-        // A task that was never on such a core, and one that has not run at all.
+        // One task was never on a core with the event, and another task has not run at all.
         let idle = ColumnCount::without_turns(0, Duration::ZERO, Duration::ZERO);
         let columns = vec![Some(vec![half, never, idle]), Some(vec![idle])];
         let expected = [

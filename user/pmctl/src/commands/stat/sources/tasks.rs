@@ -41,7 +41,8 @@ impl CountingManner {
             inherit: !args.no_inherit,
             begins_at_exec: matches!(scope, Scope::Command) && args.delay().is_none(),
             per_thread: args.per_thread,
-            // A single group would get its counters as a whole, or not at all.
+            // With --multiplex there is no common group: all its events would have counters at the
+            // same time, or none would.
             one_group: args.interval.is_some() && !args.multiplex,
             multiplex: args.multiplex,
         }
@@ -228,7 +229,8 @@ impl TaskCounts {
         Some(event.label(&self.names[index]))
     }
 
-    /// Reduces the events to what the driver accepts, as perf does. Returns whether an event was changed.
+    /// Reduces the events to those that the driver accepts, as perf does. Returns whether an event
+    /// was changed.
     ///
     /// - An event that the driver does not have becomes absent.
     /// - A group that pmctl made is split if the driver accepts each of its events, but not the group.
@@ -423,7 +425,8 @@ pub(in crate::commands::stat) fn conflict<'a>(
 /// `has_ended` returns whether an error means the end of the thread.
 ///
 /// # Errors
-/// The first error that does not mean the end of a thread. If all threads have ended, the error of the first one.
+/// The first error that does not mean the end of a thread. If all threads have ended, the error of
+/// the first thread.
 fn opened_or_ended<T, E>(
     results: impl IntoIterator<Item = Result<Vec<T>, E>>,
     has_ended: impl Fn(&E) -> bool,
@@ -552,9 +555,9 @@ pub(in crate::commands::stat) fn groups(events: &[EventSpec]) -> Vec<Vec<usize>>
     groups.into_iter().map(|(_, members)| members).collect()
 }
 
-/// Returns the groups in the order in which they are opened. The driver gives each event the first free counter that
-/// fits. In another order, an event that only few counters can count would find these taken by events that could use
-/// other counters.
+/// Returns the groups in the order in which they are opened. The driver gives each event the first
+/// free counter that fits. In another order, an event that only few counters can count would find
+/// its counters taken by events that could use others.
 fn most_limited_first(events: &[EventSpec], mut groups: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
     let counters = |index: &usize| events[*index].general_counters.count_ones();
     groups.sort_by_key(|members| members.iter().map(counters).min());
@@ -654,7 +657,7 @@ mod tests {
         const CONFLICT: &str = "no counter is left: only PMC2 can count it";
         let error = error_of_crowded_events(Errno::EBUSY, false);
         assert!(error.contains(CONFLICT), "{error}");
-        // Events that take turns share their counter with each other, so others have it.
+        // These events take turns on their counter, so the counter must be in use by others.
         let error = error_of_crowded_events(Errno::EBUSY, true);
         assert!(
             error.contains("no counter is free for this event"),

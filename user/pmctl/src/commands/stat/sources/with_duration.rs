@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Adds [the time for which was counted](crate::events::duration) to a source of counts.
+//! Adds [the duration of the count](crate::events::duration) to a source of counts.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(in crate::commands::stat) fn refuse_impossible_options(
     }
 }
 
-/// The time for which was counted, and the source that counts the other events.
+/// The duration of the count, and the source that counts the other events.
 pub(in crate::commands::stat) struct WithDuration {
     counts: Box<dyn CountSource>,
 }

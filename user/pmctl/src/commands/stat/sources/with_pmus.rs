@@ -176,7 +176,8 @@ impl WithPmus {
         Ok(())
     }
 
-    /// Returns the counts that a column is the sum of; `None` if Linux had no counter for an event.
+    /// Returns the counts whose sum is the count of a column; `None` if Linux had no counter for an
+    /// event.
     fn read_column(column: &PmuColumn) -> Result<Option<Vec<ColumnCount>>> {
         let mut counts = Vec::new();
         for event in &column.open_events {

@@ -61,8 +61,8 @@ fn open_error(errno: Errno, label: &str) -> anyhow::Error {
 pub(in crate::commands::stat) struct WithSoftware {
     counts: Box<dyn CountSource>,
     events: Vec<Software>,
-    /// Pairs of a task and a CPU to count, -1 for all. Empty for a command and with `task_list`, whose tasks are known
-    /// only when the events are opened.
+    /// Pairs of a task and a CPU to count; -1 stands for all. Empty for a command and with
+    /// `task_list`: their tasks are known only when the events are opened.
     targets: Vec<(i32, i32)>,
     /// The processes and threads of -p and -t.
     task_list: Option<TaskList>,
