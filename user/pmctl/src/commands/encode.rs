@@ -88,7 +88,8 @@ fn encode_text(text: &str, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
         {
             let counter = CounterId::Fixed(number);
             let bits = event.select_on(counter).bits();
-            // In the field, bit 0 enables kernel mode and bit 1 user mode; in the select, these are bits 17 and 16.
+            // In the counter's field of the control register, bit 0 enables kernel mode and bit 1
+            // user mode. In the event select, these are bits 17 and 16.
             let field = bits >> 17 & 1 | bits >> 15 & 2;
             writeln!(
                 output,

@@ -40,7 +40,8 @@ pub(crate) fn info(machine: &Machine, output: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// The heading and the text of a line; the heading is empty if the line continues the one before.
+/// The heading and the text of a line; the heading is empty if the line continues the previous
+/// line.
 type Fact = (&'static str, String);
 
 /// Returns the processor's brand string.
@@ -175,8 +176,8 @@ fn precise_samples(
     }
 }
 
-/// Describes the branch records that CPUID reports. CPUID does not report the stacks of Intel's processors before the
-/// architectural records.
+/// Describes the branch records that CPUID reports. CPUID does not report the older records of
+/// Intel's processors, the stacks, so these are not shown.
 fn branch_records(records: BranchRecords) -> String {
     let kind = match records {
         BranchRecords::OldStack(_) | BranchRecords::Stack => "stack",
@@ -187,8 +188,8 @@ fn branch_records(records: BranchRecords) -> String {
     format!("{} entries ({kind})", records.depth())
 }
 
-/// Writes the events that have the same names on all CPUs, with their encodings and the counters that count them here.
-/// Cache events are left out if the CPU lacks them.
+/// Writes the events that have the same names on all CPUs, with their encodings and the counters of
+/// this CPU that can count them. Cache events are left out if the CPU lacks them.
 fn write_events(pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
     let named_events = spec::named_events(pmu.vendor()).map(|event| {
         let mut names = event.names();

@@ -31,7 +31,7 @@ struct RegisterNames {
     counter: &'static str,
 }
 
-/// Names of the Intel SDM, volume 4.
+/// Names in the Intel SDM, volume 4.
 const INTEL_REGISTERS: RegisterNames = RegisterNames {
     control: "IA32_PERF_GLOBAL_CTRL",
     status: "IA32_PERF_GLOBAL_STATUS",
@@ -39,7 +39,7 @@ const INTEL_REGISTERS: RegisterNames = RegisterNames {
     counter: "IA32_PMC",
 };
 
-/// Names of the AMD APM, volume 2, appendix A.
+/// Names in the AMD APM, volume 2, appendix A.
 const AMD_REGISTERS: RegisterNames = RegisterNames {
     control: "PerfCntrGlobalCtl",
     status: "PerfCntrGlobalStatus",

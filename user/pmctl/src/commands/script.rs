@@ -219,8 +219,8 @@ fn push_field(
     }
 }
 
-/// Appends the value of a sampled register, such as an energy meter, which without the field `period` follows the event's
-/// name.
+/// Appends the value of a sampled register, such as an energy meter. The caller appends it after
+/// the event's name if the field `period` is not printed.
 fn push_register_value(line: &mut String, named: &NamedSample<'_>, events: &[Event]) {
     if let Some(unit) = events[named.sample.event].attr.unit() {
         line.push_str(&unit.in_words(named.sample.period));

@@ -27,7 +27,8 @@ const MAX_FUNCTION_SIZE: u64 = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Code {
     pub(super) bytes: Vec<u8>,
-    /// The address of the first byte: the one in the file's headers or, for the kernel, the one during the recording.
+    /// The address of the first byte, by the headers of the file. For the kernel, the address
+    /// during the recording.
     pub(super) address: u64,
     /// Size of the program's registers in bits: 32 or 64.
     pub(super) bits: u32,
@@ -79,8 +80,8 @@ impl Code {
     }
 }
 
-/// Returns by how many bytes the kernel's image has moved since the recording, since KASLR may move it at each boot.
-/// For a module, returns 0, or fails if the module has moved.
+/// Returns the number of bytes by which KASLR has moved the kernel's image since the recording: the
+/// address may change at each boot. For a module, returns 0, or fails if the module has moved.
 ///
 /// # Errors
 /// The reason why the recorded code can't be found in memory.

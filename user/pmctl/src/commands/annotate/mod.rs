@@ -119,7 +119,7 @@ fn write_inlined_note(
     )
 }
 
-/// The first of some functions whose code can be read.
+/// The result of [`first_readable`]: the first function of a list whose code can be read.
 #[derive(Debug, PartialEq, Eq)]
 struct FirstReadable<T> {
     index: usize,
@@ -183,7 +183,7 @@ fn write_skip_note(
     )
 }
 
-/// Writes the heading of a function, which has this share of the event.
+/// Writes the heading of a function. `share` is the function's share of the event, from 0 to 1.
 fn write_heading(
     function: &SampledFunction,
     share: f64,

@@ -18,8 +18,8 @@ pub(super) fn is_in_rust_library(path: &str) -> bool {
     path.starts_with(RUSTC_PREFIX)
 }
 
-/// Returns the file on this machine that `path` names. It is part of the component `rust-src`, which rustup must have
-/// installed for the commit in `path`.
+/// Returns the file on this machine that `path` names. The file is part of the component
+/// `rust-src`, which rustup must have installed for the commit in `path`.
 pub(super) fn find_source(path: &str) -> Option<PathBuf> {
     let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".rustup"));
     let rustup = env::var_os("RUSTUP_HOME").map(PathBuf::from).or(home)?;

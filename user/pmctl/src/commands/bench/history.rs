@@ -50,7 +50,8 @@ impl History {
         self.files.iter().map(stem).collect()
     }
 
-    /// Returns the name of the first event other than the time; that of the time if there is no other.
+    /// Returns the name of the first event other than the time; the name of the time if there is no
+    /// other event.
     pub(super) fn first_count(&self) -> &str {
         let last = self.last();
         let indices = 0..last.events.len();

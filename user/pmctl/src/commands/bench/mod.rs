@@ -160,8 +160,8 @@ fn is_own_baseline(args: &Bench) -> bool {
     saved_path.is_some() && saved_path == canonical_path(&args.baseline)
 }
 
-/// The events that are counted without -e. The first one has the same count in each run of a program that always does
-/// the same.
+/// The events that are counted without -e. The first event has the same count in each run of a
+/// program that always does the same work.
 const DEFAULT_EVENTS: [&str; 4] = ["instructions:u", "cycles", "branches", "branch-misses"];
 
 /// The events that are counted without -e in an emulated machine: those whose counts are the same on a real processor.

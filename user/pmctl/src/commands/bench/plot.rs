@@ -28,7 +28,7 @@ const COLORS: [RGBColor; 7] = [
     RGBColor(0, 0, 0),
 ];
 
-/// The color of the benchmarks without one of [`COLORS`].
+/// The color of the benchmarks that have none of [`COLORS`].
 const OTHERS_COLOR: RGBColor = RGBColor(190, 190, 190);
 
 /// The largest number of labels on the horizontal axis.

@@ -56,7 +56,7 @@ impl Advice {
 /// Returns whether a shell would interpret this word, and not pass it to a program.
 fn is_for_shell(word: &str) -> bool {
     const SHELL_OPERATORS: [&str; 9] = ["|", "||", "&&", "&", ";", "<", ">", ">>", "2>&1"];
-    // A word with a blank was in quotes.
+    // A word with a blank was in quotes, so its `$` is not meant for a shell.
     SHELL_OPERATORS.contains(&word) || word.contains('$') && !word.contains(char::is_whitespace)
 }
 

@@ -53,8 +53,8 @@ pub(super) struct DiffRow {
     pub(super) cells: Vec<String>,
     /// The row's numbers in each recording.
     pub(super) shares: Vec<RecordingShare>,
-    /// For each recording but the first, the p-value of the difference from the first, and whether it is significant
-    /// among those of all rows.
+    /// For each recording but the first, the p-value of the difference from the first recording,
+    /// and whether this difference is significant in the whole table.
     pub(super) test_results: Vec<(f64, bool)>,
 }
 
@@ -202,7 +202,8 @@ impl Comparison {
     }
 }
 
-/// Returns a cell without the process ID in the name of JIT code, so that cells of several recordings compare.
+/// Returns a cell without the process ID in the name of JIT code, so that the cells of two
+/// recordings can be equal.
 fn without_pid(cell: &str) -> &str {
     const JIT_MARK: &str = "[JIT]";
     match cell.strip_prefix(JIT_MARK) {

@@ -21,9 +21,10 @@ fn ln_choose(n: u64, k: u64) -> f64 {
     ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k)
 }
 
-/// Returns the number of low bits that a test omits from numbers of samples, if `largest` is the largest of them. The time
-/// of a test grows with the square root of the numbers, and their sums must not overflow. With fewer samples a difference
-/// has a larger p-value, so the test may miss a small difference, and reports no wrong one.
+/// Returns the number of low bits by which a test shortens numbers of samples; `largest` is the
+/// largest of these numbers. The time of a test grows with the square root of the numbers, and
+/// their sums must not overflow. Shorter numbers give a difference a larger p-value: the test may
+/// miss a small difference, but never reports a false one.
 fn excess_bits(largest: u64) -> u32 {
     const TESTED_BITS: u32 = 32;
     (u64::BITS - largest.leading_zeros()).saturating_sub(TESTED_BITS)
@@ -52,9 +53,10 @@ pub(super) fn p_value(a: (u64, u64), b: (u64, u64)) -> f64 {
     two_sided_p_value(ln_probability, (least, mode, most), a.0)
 }
 
-/// Returns the two-sided p-value of the exact binomial test of two counts. A has `a.0` samples with a period of `a.1`
-/// events, and B has `b.0` with a period of `b.1`. The null hypothesis is that A and B have the same number of events;
-/// the periods then determine the probability that a sample is of A.
+/// Returns the two-sided p-value of the exact binomial test of two counts. Recording A has `a.0`
+/// samples with a period of `a.1` events, and recording B has `b.0` samples with a period of `b.1`
+/// events. The null hypothesis is that A and B have the same number of events; the periods then
+/// determine the probability that a sample is of A.
 pub(super) fn p_value_of_counts(a: (u64, u64), b: (u64, u64)) -> f64 {
     let shift = excess_bits(a.0.max(b.0));
     let [a, b] = [a, b].map(|(samples, period)| (samples >> shift, period));

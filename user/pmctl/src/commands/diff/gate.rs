@@ -11,8 +11,8 @@ use crate::system::exit::{self, Usage};
 use crate::system::stdio::complain;
 use crate::system::text::{printable, thousands};
 
-/// Reports which conditions hold, and returns the exit code. A condition that holds determines it, even if others can't be
-/// checked.
+/// Reports which conditions hold, and returns the exit code. If a condition holds, it determines
+/// the exit code, even if other conditions can't be checked.
 ///
 /// # Errors
 /// A condition is about a name that no recording has.
@@ -125,7 +125,7 @@ mod tests {
         let after = [("[.] main", 1011), ("[.] other", 1000)];
         assert_eq!(code("main>+1%", &before, &after), Some(1));
         assert_eq!(code("main>+1%", &after, &before), Some(0));
-        // A function, and not the duration of a run in seconds.
+        // Here `time` is the name of a function, and not the duration of a run in seconds.
         let time = [("[.] time", 1000)];
         assert_eq!(code("time>999999", &time, &time), Some(1));
         assert_eq!(code("time>1000000", &time, &time), Some(0));

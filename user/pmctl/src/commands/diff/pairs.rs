@@ -17,7 +17,8 @@ const MAX_COMM_LENGTH: usize = 15;
 pub(super) struct Pairs {
     /// Pairs of a name in this recording and the name in the first recording.
     names: Vec<(String, String)>,
-    /// Unpaired names that only the first recording has, and those that only this one has.
+    /// Unpaired names: the names that only the first recording has, and the names that only this
+    /// recording has.
     unpaired: (Vec<String>, Vec<String>),
 }
 

@@ -27,8 +27,9 @@ impl CheckedFacts<'_> {
         error.map(|error| error.cause.clone())
     }
 
-    /// Returns whether a trial has counted. If so, the NMI watchdog holds no counter, even if it is on: the watchdog of
-    /// a kernel with `CONFIG_HARDLOCKUP_DETECTOR_BUDDY` needs no counter.
+    /// Returns whether a trial has counted. If so, the NMI watchdog holds no counter, even if the
+    /// watchdog is on: the watchdog of a kernel with `CONFIG_HARDLOCKUP_DETECTOR_BUDDY` needs no
+    /// counter.
     pub(super) fn can_count(&self) -> bool {
         matches!(self.trials.counter, Trial::Succeeded(_)) || self.trials.event.has_counted()
     }

@@ -9,7 +9,7 @@ pub(super) struct Finding {
     pub(super) fix: Option<String>,
 }
 
-/// The meaning of a finding for counting.
+/// The consequence of a finding: whether counting works in spite of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The check found no obstacle.
@@ -68,8 +68,8 @@ impl Finding {
     }
 }
 
-/// Returns the finding of either variant. `Err` is the finding of a check that ended early because a file can't be
-/// read.
+/// Returns the finding, which `Ok` and `Err` have. `Err` has the finding of a check that ended
+/// early because a file can't be read.
 pub(super) fn finding_or_early(finding: Result<Finding, Finding>) -> Finding {
     finding.unwrap_or_else(|early| early)
 }

@@ -19,7 +19,7 @@ pub(super) fn is_pmu_missing(facts: &CheckedFacts<'_>) -> bool {
             .exists()
     };
     let is_reported = facts.pmu.capabilities().is_ok() && facts.hypervisor.is_some();
-    // If even `software` is missing, the whole list is, and it says nothing about the PMU.
+    // If even `software` is missing, the whole list is missing, and says nothing about the PMU.
     is_reported
         && !facts.trials.event.has_counted()
         && has_pmu("software")

@@ -14,7 +14,8 @@ use crate::system::precise::{self, PreciseSamples};
 
 /// Number of rounds of the counted loop. A round takes at least one instruction.
 pub(super) const LOOP_ROUNDS: u64 = 100_000;
-/// Length of the mapping in bytes; the kernel rounds it up to a page.
+/// Length in bytes of the mapping that [`record_mappings`] makes. The kernel rounds it up to a
+/// page.
 const MAPPED_BYTES: NonZeroUsize = NonZeroUsize::MIN;
 /// Period of the samples in instructions.
 const SAMPLE_PERIOD: u64 = 10_007;
@@ -64,7 +65,7 @@ pub(super) struct Trials {
     pub(super) counter: Trial,
     /// Samples of this thread, which `pmctl record -- COMMAND` uses.
     pub(super) sampling: Trial,
-    /// Records of what this thread maps, which samples need for names.
+    /// Records of this thread's mappings. Samples need such records to get names.
     pub(super) mappings: Trial,
     /// The kernel has the kprobes that records of mappings need.
     pub(super) has_probes: bool,

@@ -108,7 +108,7 @@ struct Slices<'a> {
     open: Vec<usize>,
 }
 
-/// The time in which a function was on a thread's stack, as far as samples show it.
+/// The time in which a function was on a thread's stack, by the samples.
 struct Slice {
     /// The number of the function.
     function: usize,
@@ -142,7 +142,8 @@ impl Slices<'_> {
         }
     }
 
-    /// Ends all open slices at `time`, except `kept` slices of the outermost callers.
+    /// Ends all open slices at `time`, except the first `kept` slices, which are those of the
+    /// outermost callers.
     fn close(&mut self, kept: usize, time: u64) {
         for open in self.open.drain(kept..) {
             self.all[open].end = time;

@@ -108,8 +108,8 @@ fn library(profile: &Profile<'_>, path: &str) -> Value {
     })
 }
 
-/// Returns a build-id as symbol servers write it (Breakpad): its first 16 bytes as a GUID, the first three parts of which
-/// are little-endian, and the age 0.
+/// Returns a build-id in the form of symbol servers (Breakpad). First come the first 16 bytes as a
+/// GUID, whose first three parts are little-endian, and then the age 0.
 fn breakpad_id(id: &[u8]) -> String {
     const GUID_BYTE_ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
     let bytes = GUID_BYTE_ORDER.map(|index| id.get(index).copied().unwrap_or(0));
@@ -206,7 +206,7 @@ impl<'a> Tables<'a> {
 
     /// Returns the index in these tables of stack `number` of the profile, and adds the stack if it is new.
     fn stack_number(&mut self, number: usize) -> usize {
-        // A loop, since a stack may have too many callers for recursion.
+        // This is a loop and not a recursion, since a stack may have too many callers.
         let mut new_stacks = Vec::new();
         let (mut next, mut own_number) = (Some(number), None);
         while let Some(stack) = next {

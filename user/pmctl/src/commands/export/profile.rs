@@ -62,7 +62,8 @@ pub(super) struct CodeLocation {
     pub(super) address: u64,
     /// Line in the function's source file; 0 if it is not known.
     pub(super) line: u32,
-    /// Number of functions at the same address into which this one is inlined, directly or not.
+    /// Number of functions at the same address into which this function is inlined, directly or
+    /// not.
     pub(super) depth: u32,
 }
 

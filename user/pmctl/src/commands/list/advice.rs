@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages about what a list does not show.
+//! Messages about entries that a list does not show.
 
 use perfmon::Pmu;
 
@@ -20,7 +20,7 @@ pub(super) fn report_hidden(
         .model()
         .map(|model| format!("{} ({})", model.name(), model.version()));
     if let (0, Some(glob)) = (found_count, glob) {
-        // Linux's PMUs are those of this machine, and not of a model.
+        // The message about Linux's PMUs names no CPU model: these PMUs are those of this machine.
         let of_model = model_name
             .as_ref()
             .filter(|_| kind != ListKind::Pmus)

@@ -41,7 +41,8 @@ impl ListEntries {
             _ => all_named_events(pmu),
         };
         let is_matching = |event: &NamedEvent| glob.is_none_or(|glob| event.matches(glob));
-        // The model of --model need not be this machine's, whose other PMUs Linux shows.
+        // Linux shows the other PMUs of this machine, and --model may name the model of another
+        // machine.
         let pmu_events = match (kind, &args.model) {
             (ListKind::All | ListKind::Pmus, None) => pmus::matching_events(glob, machine),
             _ => Vec::new(),

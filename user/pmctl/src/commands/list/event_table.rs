@@ -57,14 +57,14 @@ pub(super) fn write_table(
     Ok(table.write(None, Style::new(), output)?)
 }
 
-/// Returns the names of the counters that can count an event: `PMC` for all general counters, otherwise such as `PMC0-3`
-/// or `PMC1 FIXED0`.
+/// Returns the names of the counters that can count an event: `PMC` if all general counters can,
+/// otherwise the counters by number, for example `PMC0-3` or `PMC1 FIXED0`.
 pub(crate) fn format_counters(event_counters: &OnCounters, pmu: &Pmu) -> String {
     let number = event_counters.general.count_ones();
     let general = match event_counters.general {
         0 => None,
         _ if number == u32::from(pmu.general_counters()) => Some("PMC".to_owned()),
-        // Events that only some of the counters can count, which are usually the first ones.
+        // Only the first counters can count the event.
         mask if number > 1 && mask.trailing_ones() == number => {
             Some(format!("PMC0-{}", number - 1))
         }

@@ -110,7 +110,8 @@ fn events_of_kind(pmu: &Pmu) -> Vec<NamedEvent> {
 }
 
 impl NamedEvent {
-    /// Returns whether one of the event's names contains `glob`, or matches it if it is a pattern.
+    /// Returns whether one of the event's names contains `glob` or, if `glob` is a pattern, matches
+    /// it.
     pub(super) fn matches(&self, glob: &str) -> bool {
         self.all_names()
             .any(|name| contains_or_matches(&glob.to_ascii_lowercase(), &name.to_ascii_lowercase()))

@@ -24,7 +24,8 @@ pub(super) struct ListedPmuEvent {
     /// Factor that converts a count to `unit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     scale: Option<f64>,
-    /// The CPUs that the event is read on, each for its socket or die; `None` if each CPU counts for itself.
+    /// The CPUs on which the event is read. Each of them counts for its whole socket or die. `None`
+    /// if each CPU counts only for itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpus: Option<String>,
     /// For a named event, the fields and values that the name stands for; for a pattern, the names of the PMU's fields.

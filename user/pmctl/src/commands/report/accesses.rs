@@ -66,8 +66,8 @@ fn data_text(named: &NamedSample<'_>, names: &SampleNames<'_>) -> String {
     }
 }
 
-/// Returns a cell of a row as it is shown. For the key `weight`, it has the sum of the weights of the row's samples, as
-/// in perf.
+/// Returns a cell of a row as it is shown. For the key `weight`, the cell has the sum of the
+/// weights of the row's samples, as in perf.
 fn shown_cell(key: Key, cell: &str, samples: u64) -> Cow<'_, str> {
     match (key, cell.parse::<u64>()) {
         (Key::Weight, Ok(latency)) => latency.saturating_mul(samples).to_string().into(),

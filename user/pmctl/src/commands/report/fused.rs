@@ -97,8 +97,9 @@ impl<'a> FusedBranches<'a> {
         }
     }
 
-    /// Returns `branch` of a sample, with its address corrected if that is the address of a comparison: if a fused pair
-    /// is there, and its branch has the recorded target, the address becomes that of the pair's branch.
+    /// Returns `branch` of a sample with a corrected address. If a fused pair is at the recorded
+    /// address, and the pair's branch has the recorded target, the address becomes that of the
+    /// pair's branch. Other branches are returned unchanged.
     pub(super) fn with_branch_address(
         &mut self,
         names: &SampleNames<'_>,
@@ -169,7 +170,8 @@ mod tests {
                 distance
             })
         );
-        // The same in a program of 32 bits, and `dec eax`, which is a prefix in code of 64 bits.
+        // The same pair in a program of 32 bits; and `dec eax`, whose code is a prefix in programs
+        // of 64 bits.
         let pair = FusedPair::decode(32, &[0x84, 0xc0, 0x74, 0xf4]);
         assert_eq!(
             pair,
@@ -186,7 +188,7 @@ mod tests {
                 distance: 6
             })
         );
-        // A branch by itself, a call after a comparison, and half an instruction.
+        // A branch alone, a call after a comparison, and half an instruction are not pairs.
         assert_eq!(FusedPair::decode(64, &[0x75, 0x03, 0x75, 0x03]), None);
         assert_eq!(FusedPair::decode(64, &[0x39, 0xd8, 0xe8, 0, 0, 0, 0]), None);
         assert_eq!(FusedPair::decode(64, &[0x39, 0xd8, 0x75]), None);

@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rows of the samples before. Most samples of a recording repeat an address of a task, whose names and row need not be
-//! looked up again.
+//! A cache of the rows of recent samples. Most samples of a recording repeat the task and the
+//! address of an earlier sample, so that their names and row need not be looked up again.
 
 use crate::args::Key;
 use crate::recording::perfdata::{GuestMode, Sample, Stamp, Task};
 
-/// Where samples are added.
+/// The row that a sample is added to, and the file that lacks the name of its function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct KnownRow {
     /// The index of the row.
     pub(super) row: usize,
-    /// The index of the file that lacks the name of the function; `None` if it has the name.
+    /// The index of the file that lacks the name of the sample's function; `None` if the name is
+    /// known.
     pub(super) nameless_file: Option<usize>,
 }
 
 /// The facts that the row of a sample depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SampleKey {
-    /// The number of the present names, from 1 on. So no sample has the default key.
+    /// The version of the names. It is at least 1, so that no sample has the default key.
     version: u64,
     ip: u64,
     event: usize,
     task: Task,
     guest_mode: Option<GuestMode>,
-    /// 0 unless rows depend on it.
+    /// The CPU of the sample; 0 unless rows depend on the CPU.
     cpu: u32,
-    /// 0 unless rows depend on it.
+    /// The cgroup of the sample; 0 unless rows depend on the cgroup.
     cgroup: u64,
 }
 
@@ -51,7 +52,8 @@ impl KnownRows {
         }
     }
 
-    /// Returns the row of a sample. If it is not known, calls `find` for it. `version` is the number of the present names.
+    /// Returns the row of a sample. If the row is not known, calls `find` to look it up. `version`
+    /// is the version of the names.
     pub(super) fn find_or_insert_with(
         &mut self,
         (stamp, sample): (Stamp, &Sample),

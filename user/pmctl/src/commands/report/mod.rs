@@ -167,8 +167,9 @@ fn write_event(
     Ok(())
 }
 
-/// Returns the text with an event's total count, which includes events that no sample stands for; empty without a
-/// total. `sampled` has the events of all samples, if they are shown.
+/// Returns a text with the total count of an event, including events that no sample stands for; an
+/// empty text if the total is not known. `sampled` is the number of events of all samples; `None`
+/// if it is not shown.
 fn counted_text(recording: &Recording, index: usize, sampled: Option<u64>) -> String {
     let notes = &recording.notes;
     let cpus = notes.scope.strip_prefix("CPU ");
@@ -181,8 +182,8 @@ fn counted_text(recording: &Recording, index: usize, sampled: Option<u64>) -> St
         return String::new();
     };
     let unit = recording.events[index].attr.unit();
-    // The events since the last sample of each task or CPU, and those of lost samples. Sums of values, such as energy, have
-    // no events.
+    // No sample stands for the events since the last sample of each task or CPU, or for the events
+    // of lost samples. Sums of values, such as energy, have no events.
     let sampled = sampled.filter(|_| unit.is_none());
     let rest = sampled.map_or(0, |sampled| total.saturating_sub(sampled));
     let note = match (notes.counted_all(), rest) {

@@ -45,7 +45,8 @@ impl PeriodSums {
         self.0[event] = self.0[event].saturating_add(period);
     }
 
-    /// Returns the largest share of an event in its sum in `all`.
+    /// Returns the largest of the events' shares: the sum of an event divided by the sum of the
+    /// same event in `all`.
     fn largest_share(&self, all: &Self) -> Share {
         let sums = self.0.iter().zip(&all.0);
         let shares = sums.map(|(part, whole)| Share {
@@ -84,7 +85,8 @@ impl PartialOrd for Share {
 }
 
 impl NamelessSamples {
-    /// Returns the index of the file that lacks the name of a sample's function; `None` if it lacks none.
+    /// Returns the index of the file that lacks the name of a sample's function; `None` if the name
+    /// is known.
     pub(super) fn index(&mut self, named: &NamedSample<'_>) -> Option<usize> {
         if named.site.has_symbol() || named.sample.in_kernel() {
             return None;
@@ -196,7 +198,8 @@ fn write_advice(
     )
 }
 
-/// Returns the path of the file of this name, if that is on this machine in the version that was recorded.
+/// Returns the path of the file with this name, if the recorded version of the file is on this
+/// machine.
 fn path_of_recorded<'a>(recording: &Recording, name: &'a Path) -> Option<&'a Path> {
     let path = path_on_this_machine(name);
     Elf::read_version(path, recording.build_id(name)?)?;

@@ -51,7 +51,7 @@ fn rpm_package(file: &Path) -> Option<String> {
     output_of(Command::new("rpm").args(query).arg(file))
 }
 
-/// Returns what a command prints to standard output; `None` if it fails or prints nothing.
+/// Returns the text that a command prints to standard output; `None` if it fails or prints nothing.
 fn output_of(command: &mut Command) -> Option<String> {
     let output = command
         .stdin(Stdio::null())

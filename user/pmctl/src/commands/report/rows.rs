@@ -111,7 +111,7 @@ impl RowId {
             match key {
                 Key::Comm => {
                     id.comm = names.name_number(named.stamp.task);
-                    // PID 0 has a name without a record of it, so `name` finds none.
+                    // PID 0 has a name although no record names it, so `name_number` finds none.
                     id.is_idle = named.stamp.task.pid == 0;
                 }
                 Key::Pid => id.pid = named.stamp.task.pid,
@@ -145,7 +145,7 @@ impl RowId {
 #[derive(Clone, Debug)]
 pub(crate) struct Grouping {
     pub(crate) keys: Vec<Key>,
-    /// Rows also have the samples of the functions that they call.
+    /// The row of a function also has the samples of the functions that it calls.
     pub(crate) children: bool,
     /// Rows have their call chains below them, in this order.
     pub(crate) graph: Option<Order>,
@@ -158,7 +158,7 @@ pub(crate) struct Grouping {
 }
 
 impl Grouping {
-    /// Returns whether the row of a sample depends only on what [`KnownRows`] compares.
+    /// Returns whether the row of a sample depends only on the facts that [`KnownRows`] compares.
     fn has_known_rows(&self) -> bool {
         let shows_access = self.keys.iter().any(|key| key.shows_memory_access());
         self.filter.is_empty() && !self.has_chains() && !shows_access
@@ -181,8 +181,8 @@ impl Grouping {
         self.children || self.graph.is_some()
     }
 
-    /// Returns the functions of a sample: the sampled one, and its callers if rows need them. With `source_lines`,
-    /// functions have their source lines, and inlined functions are included.
+    /// Returns the functions of a sample: the sampled function, and its callers if rows need them.
+    /// With `source_lines`, functions have their source lines, and inlined functions are included.
     fn chain<'a>(
         &self,
         named: &'a NamedSample<'_>,
@@ -201,8 +201,9 @@ impl Grouping {
         }
     }
 
-    /// Returns the index in the chain of the function that has the sample. As in perf, the samples of inlined functions
-    /// count for the function that contains them. In rows of source lines, each line has only its own samples.
+    /// Returns the index in the chain of the function whose row counts the sample. As in perf, the
+    /// samples of inlined functions count for the function that contains them. In rows of source
+    /// lines, each line has only its own samples.
     fn own_index(&self, chain: &[Frame<'_>]) -> usize {
         let has_lines = self.keys.contains(&Key::Srcline);
         chain

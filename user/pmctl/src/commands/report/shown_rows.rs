@@ -15,8 +15,8 @@ pub(crate) const NO_SAMPLE_PASSES: &str =
 pub(crate) const LIMIT_ADVICE: &str = "a larger --limit shows more";
 pub(crate) const PERCENT_LIMIT_ADVICE: &str = "a smaller --percent-limit shows more";
 
-/// Returns the first rows, as far as the limits of the options allow. `rows` must be sorted by share, the largest
-/// first.
+/// Returns the first rows, as many as the limits of the options allow. `rows` must be sorted by
+/// share, the largest first.
 pub(super) fn within_limits<'a, T>(
     rows: &'a [T],
     args: &Report,

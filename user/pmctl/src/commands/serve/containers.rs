@@ -49,7 +49,7 @@ pub(crate) struct Containers {
     lost_count: u64,
 }
 
-/// The largest number of cgroups that are counted, and what to do if there are more.
+/// The largest number of cgroups that are counted, and the advice if there are more.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CgroupLimit {
     pub(crate) max_count: usize,
@@ -219,8 +219,8 @@ impl Containers {
         let mut is_full = false;
         self.left_out_count = 0;
         cgroups.retain(|cgroup| !self.by_path.contains_key(&cgroup.name));
-        // Cgroups of higher levels come first, since users may make any number of cgroups within theirs. The sort is stable,
-        // so cgroups of one level stay in the order of their names.
+        // Cgroups of higher levels come first, since users may make any number of cgroups within
+        // their own. The sort is stable, so cgroups of one level stay in the order of their names.
         cgroups.sort_by_key(FoundCgroup::levels);
         for found_cgroup in cgroups {
             if self.by_path.len() >= self.limit.max_count || is_full {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters of CPUs, which count whatever runs there, as long as the server runs.
+//! Counters of CPUs, which count all programs there as long as the server runs.
 //!
-//! The events of a CPU are a group, so that one call reads all of them at one moment. Events that can't be opened, because
-//! their counter is in use or the CPU is offline, are tried again at each reading. If another program writes to the
-//! registers of a counter, the counts are lost: the group is closed, and opened again at the next reading. Then it counts
-//! from zero, as after a restart of the server.
+//! The events of a CPU are a group, so that one call reads all of them at one moment. Events that
+//! can't be opened, because their counter is in use or the CPU is offline, are tried again at each
+//! reading. If another program writes to the registers of a counter, the counts are lost: the group
+//! is closed, and opened again at the next reading. The new group counts from zero, as after a
+//! restart of the server.
 
 use anyhow::Result;
 use perfmon::spec::EventSpec;

@@ -145,9 +145,10 @@ impl OpenEvents {
         Ok(())
     }
 
-    /// Calls `on_count` with the index and the count of each open event. Closes the groups whose counts were lost, and
-    /// returns their number. Closes also the groups that have not counted all the time, since tasks of a cgroup ran on
-    /// another kind of core: a part of the count would be taken for the whole.
+    /// Calls `on_count` with the index and the count of each open event. Closes the groups whose
+    /// counts were lost, and returns their number. Also closes groups that have not counted all the
+    /// time, because tasks of a cgroup ran on another kind of core: such a count would be taken for
+    /// the whole.
     ///
     /// # Errors
     /// Reading a group fails.

@@ -142,8 +142,9 @@ fn start(request: &ProfileRequest, cpus: Option<&Cpus>) -> io::Result<(Child, Ch
         // Inlined functions and lines are read from debug information, which can be large.
         exporter.arg("--no-inline");
     }
-    // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only async-signal-safe code may run:
-    // this one makes one system call, without pointers, and neither allocates memory nor takes locks.
+    // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only
+    // async-signal-safe code may run: this closure makes one system call, without pointers, and
+    // neither allocates memory nor takes locks.
     unsafe {
         exporter.pre_exec(|| {
             // A low priority, since this may be much work. With 19, the lowest, it would not end in time on a busy machine.
@@ -165,7 +166,7 @@ fn pmctl() -> Command {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only async-signal-safe code may run:
-    // this one makes one system call, and neither allocates memory nor takes locks.
+    // this closure makes one system call, and neither allocates memory nor takes locks.
     unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGKILL)?)) };
     command
 }
@@ -179,7 +180,7 @@ async fn read_up_to(stream: Option<impl AsyncRead + Unpin>, limit: u64) -> io::R
     Ok(bytes)
 }
 
-/// Reads what a command writes to standard error, and returns the beginning.
+/// Reads all that a command writes to standard error, and returns the beginning.
 async fn read_errors(stream: Option<ChildStderr>) -> io::Result<Vec<u8>> {
     let Some(mut stream) = stream else {
         return Ok(Vec::new());

@@ -107,9 +107,9 @@ impl ConnectionState {
         self.deadline.set(Instant::now() + CLIENT_TIMEOUT);
     }
 
-    /// Runs a connection until it ends, until its deadline is over, or, while a profile is made, until the client
-    /// closes it. Returns whether the client has taken too long to send a request or to receive an answer. A client
-    /// that is idle between two requests has not.
+    /// Runs a connection until it ends, until its deadline is over, or, while a profile is made,
+    /// until the client closes it. Returns whether the client has taken too long to send a request
+    /// or to receive an answer. Returns false if the client was idle between two requests.
     async fn run_until_end(&self, connection: impl Future, socket: &TcpStream) -> bool {
         let (mut connection, mut closed) = (pin!(connection), pin!(client_close(socket)));
         loop {
@@ -316,8 +316,9 @@ impl Server {
         let connection = http1::Builder::new()
             .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(TokioIo::new(stream), service);
-        // Errors of a connection are its client's, and are not reported. hyper answers malformed requests and those with too
-        // large a head, which count as refused; it does not answer the beginning of HTTP/2.
+        // Errors of a connection are caused by its client, and are not reported. hyper answers
+        // malformed requests and those with too large a head, which count as refused; it does not
+        // answer the beginning of HTTP/2.
         let connection = async {
             let result = connection.await;
             if result.is_err_and(|error| error.is_parse() && !error.is_parse_version_h2()) {
@@ -445,7 +446,8 @@ impl Server {
     }
 }
 
-/// Marks that a profile is being made, until this is dropped, which also happens if the client closes the connection.
+/// Marks that a profile is being made, as long as this value exists. The value is also dropped when
+/// the client closes the connection.
 struct ProfileInProgress<'a> {
     server: &'a Server,
     outcome: ProfileOutcome,
@@ -561,8 +563,9 @@ mod tests {
         });
     }
 
-    /// Serves an answer of `length` bytes to a client that sends `request`, until `is_served` is true of the connection.
-    /// Returns whether the client counts as slow at the deadline.
+    /// Serves an answer of `length` bytes to a client that sends `request`, until `is_served`
+    /// returns true for the state of the connection. Returns whether the client counts as slow at
+    /// the deadline.
     async fn is_slow(
         request: &[u8],
         length: usize,
@@ -582,7 +585,7 @@ mod tests {
         };
         let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
         let mut run = pin!(state.run_until_end(connection, &socket));
-        // The clock stands still only after the bytes have arrived.
+        // The clock is stopped only after the bytes have arrived.
         loop {
             let early = timeout(Duration::from_millis(100), run.as_mut()).await;
             assert!(early.is_err());
@@ -603,7 +606,7 @@ mod tests {
             assert!(!is_slow(request, 1, |state| !state.has_request.get()).await);
             assert!(is_slow(b"", 1, |_| true).await);
             assert!(is_slow(b"GET", 1, |_| true).await);
-            // More than the socket's buffers take.
+            // An answer that is larger than the buffers of the socket.
             assert!(is_slow(request, 1 << 26, |state| state.is_answer_pending.get()).await);
         });
     }

@@ -23,7 +23,7 @@ use crate::system::exit::{self, Failed};
 
 /// The largest number of bytes of a block, which is the result of one read.
 const READ_SIZE: usize = 1 << 16;
-/// The largest number of blocks that may wait to be taken.
+/// The largest number of blocks of output in the queue.
 const MAX_WAITING_BLOCKS: usize = 1 << 10;
 
 /// The result of a wait for the recorder's output.
@@ -56,8 +56,9 @@ impl RecorderProcess {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         // Kills the recorder with pmctl. Without samples it writes nothing, and would not notice that its reader has gone.
-        // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only async-signal-safe code
-        // may run: this one makes one system call, prctl(2), and allocates nothing.
+        // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only
+        // async-signal-safe code may run: this closure makes one system call, prctl(2), and
+        // allocates nothing.
         unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGKILL)?)) };
         let mut child = command
             .spawn()
@@ -86,8 +87,8 @@ impl RecorderProcess {
         Ok(recorder)
     }
 
-    /// Waits for the recorder's first bytes: until the time `until`, or with `None` for as long as it takes. Returns no
-    /// bytes if the recorder needs longer.
+    /// Waits for the recorder's first bytes until the time `until`; `None` means without a limit.
+    /// Returns no bytes if none have come by this time.
     ///
     /// # Errors
     /// The recorder's message, if it refuses to record.
@@ -242,7 +243,7 @@ mod tests {
     #[test]
     fn a_recorder_whose_output_waits_is_ended() {
         let recorder = recorder("trap '' TERM; exec yes");
-        // The queue gets full, if there is time for it.
+        // The queue gets full in this time.
         thread::sleep(Duration::from_millis(300));
         let (sender, end) = sync_channel(1);
         thread::spawn(move || {

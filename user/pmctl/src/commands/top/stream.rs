@@ -144,7 +144,8 @@ impl PipeStream {
             }
         }
         if self.spaces.later_file_count() > later_files {
-            // A path has another file now, but the finder keeps the first one that it has read.
+            // A path has another file now. The old finder would keep the first file that it has
+            // read at the path.
             self.symbol_finder = symbol_finder();
         }
         records.append(&mut window);
@@ -160,8 +161,9 @@ impl PipeStream {
         Some(recording)
     }
 
-    /// Drops the names of JIT code: programs may write the names later, and put other functions at the same address.
-    /// Names of a process that has ended can't be read again; they are kept once, for its last samples.
+    /// Drops the names of JIT code: programs may write the names later, and put other functions at
+    /// the same address. The names of a process that has ended can't be read again. They are kept
+    /// for one more recording, which has the last samples of the process.
     fn drop_jit_names(&mut self) {
         let mut ended_processes = AHashSet::new();
         self.tables.retain(|file, _| {

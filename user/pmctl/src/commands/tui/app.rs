@@ -129,7 +129,7 @@ impl App {
         if let (Some((key, callers)), Some(table)) = (selected_path, self.table()) {
             let is_selected =
                 |line: &TableLine| table.rows[line.row].key == key && line.callers == callers;
-            // At the top the selection stays at the top, so that new rows are seen.
+            // If the first line is selected, the selection stays there, so that new rows are seen.
             if self.selected > 0 {
                 if let Some(index) = lines.iter().position(is_selected) {
                     self.selected = index;

@@ -30,7 +30,8 @@ impl AnnotatedFunctions {
         }
     }
 
-    /// Returns the annotated function of a row, or if a caller is selected, that of the last of `callers`.
+    /// Returns the annotated function of a row. If `callers` is not empty, a caller is selected,
+    /// and the function is the last of `callers`.
     ///
     /// # Errors
     /// A message why the function can't be annotated.

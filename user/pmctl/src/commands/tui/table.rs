@@ -24,7 +24,7 @@ pub(super) struct CallTable {
     pub(super) rows: Vec<TableRow>,
     /// Number of rows that are too small to be shown.
     pub(super) hidden: usize,
-    /// Rows include the samples of what their functions call (--children).
+    /// The row of a function includes the samples of the functions that it calls (--children).
     pub(super) children: bool,
     /// The smallest number of events with which a caller is shown.
     min_caller_events: u64,
@@ -40,7 +40,7 @@ pub(super) struct ShownLimits {
 /// A row of the report, with its cells and its share of the event.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TableRow {
-    /// The cells that identify the row, also after further samples.
+    /// The cells that identify the row. Further samples do not change them.
     pub(super) key: Vec<String>,
     /// The cells as they are shown. A cell with a sum, such as that of weights, changes with further samples.
     pub(super) cells: Vec<String>,

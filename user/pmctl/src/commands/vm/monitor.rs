@@ -17,7 +17,8 @@ use crate::system::signals::{BlockedSignals, Event};
 /// Error of a connection that QEMU has closed.
 const QEMU_ENDED: &str = "QEMU has ended";
 
-/// Error of a wait for the monitor that was ended by this signal, which asks pmctl to end.
+/// Error of a wait for the monitor, if this signal has ended the wait. The signal asks pmctl to
+/// end.
 #[derive(Debug)]
 pub(super) struct EndedBySignal(pub(super) Signal);
 

@@ -106,9 +106,10 @@ impl Qemu {
             // Ctrl-C on the caller's terminal must not end QEMU: the signal is for the command.
             .process_group(0);
         let file_limits = getrlimit(Resource::RLIMIT_NOFILE);
-        // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only async-signal-safe code may
-        // run. This one makes two system calls, prctl(2) and setrlimit(2), with values that it has copied. It allocates
-        // no memory and takes no locks.
+        // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only
+        // async-signal-safe code may run. This closure makes two system calls, prctl(2) and
+        // setrlimit(2), with values that it has copied. The closure allocates no memory and takes
+        // no locks.
         unsafe {
             command.pre_exec(move || {
                 prctl::set_pdeathsig(Signal::SIGKILL)?;

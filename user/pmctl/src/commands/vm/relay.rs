@@ -338,10 +338,10 @@ impl HostRelay {
     }
 }
 
-/// Appends output of the guest to the bytes that are to be written to a stream. If there is no pipe for the stream, the
-/// output goes to the terminal: an example is the guest's messages when standard error is the terminal. In raw mode,
-/// lines on the terminal end with `\r
-/// `.
+/// Appends output of the guest to the bytes that are to be written to a stream. If there is no pipe
+/// for the stream, the output goes to the terminal: an example is the guest's messages when
+/// standard error is the terminal. In raw mode, lines on the terminal end with a carriage return
+/// and a line feed.
 fn queue_output(outputs: &mut [CallerStream], (stream, bytes): (Stream, Vec<u8>), is_raw: bool) {
     let has_stream = outputs.iter().any(|output| output.stream == stream);
     let (stream, bytes) = match (has_stream, is_raw) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Snapshots of the booted machine, in the user's cache. Restoring one takes a quarter of the time of a boot.
 //!
-//! A snapshot is a directory with the machine's memory, which each run maps privately, and the rest of its state. The
-//! directory's name is a hash of everything that the snapshot depends on. A snapshot is made under another name and
-//! renamed at the end, so that each one with its final name is complete.
+//! A snapshot is a directory with the machine's memory, which each run maps privately, and the rest
+//! of its state. The directory's name is a hash of everything that the snapshot depends on. A
+//! snapshot is made under another name and renamed at the end, so that each snapshot with a final
+//! name is complete.
 
 use std::env;
 use std::fs::{self, File};
@@ -290,7 +291,8 @@ mod tests {
         assert_ne!(running.path, ended.path);
         let ended_path = ended.path.clone();
         drop(ended);
-        // PID 1 runs here, too, but an unlocked snapshot with its number is of a program of another PID namespace.
+        // A process with PID 1 runs here, too. But no process holds the lock, so a program of
+        // another PID namespace has made the snapshot.
         let of_other_namespace = directory.with_extension("1");
         fs::create_dir(&of_other_namespace).expect("it can be made");
         remove_old_snapshots(&cache.path().join("perfmon-vm"));

@@ -30,7 +30,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 struct Work {
     /// Time on a CPU, of all threads.
     cpu_time: Duration,
-    /// Time in which threads could run, and other programs had the CPUs.
+    /// Time in which threads were ready to run, but waited for a CPU.
     wait_time: Duration,
     /// A thread is in uninterruptible sleep (state D) at this moment.
     sleeps_uninterruptibly: bool,
@@ -125,7 +125,7 @@ fn idle_time(idle: Duration, interval: Duration, before: Work, after: Work) -> D
     }
 }
 
-/// Returns the work of all threads of a process. What can't be read counts as no work.
+/// Returns the work of all threads of a process. Values that can't be read count as no work.
 fn work_of(process: u32) -> Work {
     let mut work = Work::default();
     let threads = fs::read_dir(format!("/proc/{process}/task"));

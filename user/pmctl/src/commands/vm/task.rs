@@ -66,7 +66,8 @@ pub(super) enum GuestContent {
     Missing(String),
 }
 
-/// The end of a command, and what it ran out of or missed: memory, room for files, the network.
+/// The end of a command, and the things that the command lacked: memory, room for files, the
+/// network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct GuestEnd {
     /// Exit code, as in a shell.

@@ -23,7 +23,8 @@ pub(super) struct RawTerminal {
 }
 
 impl RawTerminal {
-    /// Returns the caller's terminal if standard input is one and pmctl is in its foreground.
+    /// Returns the caller's terminal if standard input is a terminal and pmctl is in its
+    /// foreground.
     pub(super) fn of_caller() -> Option<Self> {
         let input = io::stdin();
         let is_foreground = || tcgetpgrp(&input).is_ok_and(|group| group == getpgrp());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The answer to a call of `perf_event_open(2)`: a descriptor of the driver's, an error, or the kernel's own answer.
+//! The answer to a call of `perf_event_open(2)`: a descriptor of the driver, an error, or the
+//! kernel's own answer.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::LazyLock;
@@ -30,14 +31,14 @@ use crate::system::machine::Machine;
 /// The answer to a call of `perf_event_open(2)`.
 #[derive(Debug)]
 pub(super) enum CallAnswer {
-    /// An event of the driver's.
+    /// An event of the driver.
     Event {
         event: OwnedFd,
         close_on_exec: bool,
         /// The event is sampled, and asks for records of mappings.
         wants_maps: bool,
     },
-    /// A dummy event of the kernel's, which may have to be replaced by one of the driver's.
+    /// A dummy event of the kernel, which may have to be replaced by a dummy event of the driver.
     EarlyDummy { event: OwnedFd, call: DummyCall },
     /// The kernel's perf handles the call, for this reason.
     Kernel(&'static str),
@@ -98,7 +99,8 @@ pub(super) fn answer_open_call(
         Err(reason) => return CallAnswer::Kernel(reason),
     };
     let foreign_reason = call.foreign_reason();
-    // A caller that still waits has had its TID all the time, so what was looked up by the TID is the caller's.
+    // A caller that still waits has had its TID all the time, so all facts that were looked up by
+    // the TID are the caller's.
     if !listener.is_waiting(request) {
         return CallAnswer::CallerDied;
     }
@@ -171,7 +173,8 @@ impl OpenCall {
         }
     }
 
-    /// Returns whether this is a dummy event that the caller opens before its first event of the driver's.
+    /// Returns whether this is a dummy event that the caller opens before its first event of the
+    /// driver.
     fn is_early_dummy(&self) -> bool {
         self.attributes.is_dummy_of_records()
             && self.group.is_none()
@@ -179,7 +182,7 @@ impl OpenCall {
             && self.flags & !FD_CLOEXEC == 0
     }
 
-    /// Opens a dummy event of the kernel's for the caller.
+    /// Opens a dummy event of the kernel for the caller.
     fn open_early_dummy(self) -> CallAnswer {
         let call = DummyCall {
             attributes: self.attributes.bytes,
@@ -249,7 +252,7 @@ impl OpenCall {
             flags,
         });
         match result {
-            // The driver is asked first, so that what else is wrong with the call has the driver's error.
+            // The driver is asked first, so that other mistakes in the call get the driver's error.
             Ok(_) | Err(Errno::EBUSY) if !self.attributes.is_counted_by(context.pmu) => {
                 CallAnswer::NotCounted {
                     errno: errno_for_uncounted(group.is_some()),
@@ -292,8 +295,9 @@ fn errno_for_caller(cause: Errno, in_group: bool, has_events: impl Fn() -> bool)
     }
 }
 
-/// Returns the error for an event that the PMU does not count: `perf stat` writes `<not supported>` for both. At EINVAL it also
-/// dissolves a weak group (`:W`), so that the other members are counted.
+/// Returns the error for an event that the PMU does not count. For either error, `perf stat` writes
+/// `<not supported>`. At EINVAL it also dissolves a weak group (`:W`), so that the other members
+/// are counted.
 const fn errno_for_uncounted(in_group: bool) -> Errno {
     if in_group {
         Errno::EINVAL
@@ -383,8 +387,9 @@ impl Attributes {
         may_wait && (in_group || self.attr.read_format & TIME_FORMATS == TIME_FORMATS)
     }
 
-    /// Returns whether `pmu` counts the event: an emulated PMU takes every event, and counts only some. True for an event
-    /// that the driver refuses, and on a hybrid processor, whose kinds of cores count different events.
+    /// Returns whether `pmu` counts the event: an emulated PMU takes every event, and counts only
+    /// some. Returns true if this can't be checked: on a hybrid processor, whose kinds of cores
+    /// count different events, and for an event whose event select is not known.
     fn is_counted_by(&self, pmu: &Pmu) -> bool {
         if pmu.processor().is_hybrid() {
             return true;
@@ -394,13 +399,14 @@ impl Attributes {
             return true;
         };
         let cores = pmu.microarchitecture();
-        // Bits 63:32 of the events that all kinds of cores have are the type of one kind.
+        // Bits 63:32 of generic events and cache events are the type of one kind of core.
         let number = u32::try_from(attr.config & u64::from(u32::MAX)).unwrap_or_default();
         let select = match attr.type_ {
             PERF_TYPE_SOFTWARE => None,
             PERF_TYPE_HARDWARE => hardware_event(number, &capabilities, cores).ok(),
             PERF_TYPE_HW_CACHE => cache_event(number, cores).ok(),
-            // An event with a value for an extra register is counted by that value.
+            // An event with an extra register is not checked: the register's value determines its
+            // count.
             _ => (attr.config1 == 0).then(|| EventSelect::from_bits(attr.config)),
         };
         select.is_none_or(|select| pmu.counts(select.stopped()))
@@ -483,7 +489,7 @@ mod tests {
                 (0x4000_0000, hypervisor),
             ]))
         };
-        // "TCGTCGTCGTCG", and "KVMKVMKVM".
+        // The signatures of the hypervisors are "TCGTCGTCGTCG" and "KVMKVMKVM".
         let emulated = skylake([0x4000_0001, 0x5447_4354, 0x4354_4743, 0x4743_5447]);
         let real = skylake([0x4000_0001, 0x4b4d_564b, 0x564b_4d56, 0x4d]);
         let is_counted = |pmu, type_, config, config1| {
@@ -510,10 +516,10 @@ mod tests {
         }
         let uncounted = [
             (PERF_TYPE_RAW, 0x1ff),
-            // The type of another kind of core's raw events.
+            // 12 is the type of raw events on another kind of core.
             (12, 0x1ff),
             (PERF_TYPE_HARDWARE, branch_misses),
-            // Misses of L1-dcache-loads.
+            // This is the number of misses of L1-dcache-loads.
             (PERF_TYPE_HW_CACHE, 1 << 16),
         ];
         for (type_, config) in uncounted {

@@ -6,7 +6,7 @@ use super::filter::FilteredCall;
 use super::listener::Request;
 use super::target::Tid;
 
-/// Returns whether a call would attach a BPF program to an event of the driver's.
+/// Returns whether a call would attach a BPF program to an event of the driver.
 pub(super) fn attaches_to_driver_event(request: &Request) -> bool {
     let caller = Tid(request.thread);
     let [first, second, ..] = request.arguments;

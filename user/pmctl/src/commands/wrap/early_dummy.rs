@@ -48,7 +48,7 @@ impl DummyCall {
     }
 }
 
-/// A dummy of the kernel's in a program.
+/// A dummy of the kernel in a program.
 #[derive(Debug)]
 struct EarlyDummy {
     call: DummyCall,
@@ -70,7 +70,7 @@ impl EarlyDummy {
     }
 }
 
-/// The dummies of the kernel's that can still be replaced.
+/// The dummies of the kernel that can still be replaced.
 #[derive(Debug, Default)]
 pub(super) struct EarlyDummies(Vec<EarlyDummy>);
 
@@ -105,9 +105,10 @@ impl EarlyDummies {
         });
     }
 
-    /// Replaces the dummies of the caller's process by dummies of the driver's. If the process has mapped a ring of the
-    /// kernel's, its dummies stay. A dummy that the driver does not open stays, too. The dummies of other processes are
-    /// replaced when those processes open events.
+    /// Replaces the dummies of the caller's process by dummies of the driver. If the process has
+    /// mapped a ring of the kernel, the dummies of the process stay. A dummy that the driver does
+    /// not open stays, too. The dummies of other processes are replaced when those processes open
+    /// events.
     pub(super) fn replace(&mut self, driver: &dyn Driver, listener: &Listener, request: &Request) {
         if self.0.is_empty() {
             return;

@@ -104,7 +104,8 @@ impl FilteredCall {
 /// restarted would open two events. As long as the listener has not received the call, every signal with a handler ends
 /// the wait.
 pub(super) fn install() -> Result<i32, Errno> {
-    // The kernel requires this, since a setuid program would otherwise run with the filter, too.
+    // Without privileges the kernel accepts a filter only after no_new_privs: a setuid program
+    // would otherwise run with the filter, too.
     prctl::set_no_new_privs()?;
     let mut instructions = build_program();
     let program = libc::sock_fprog {

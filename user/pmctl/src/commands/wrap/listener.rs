@@ -80,8 +80,8 @@ impl Listener {
         }
     }
 
-    /// Returns whether the caller still waits. If so, what was read by its TID is the caller's, and not that of a later
-    /// thread with the same TID.
+    /// Returns whether the caller still waits. If so, the data that were read by the caller's TID
+    /// are the caller's, and not those of a later thread with the same TID.
     pub(super) fn is_waiting(&self, request: &Request) -> bool {
         // SAFETY: SECCOMP_IOCTL_NOTIF_ID_VALID reads a `u64` from its argument, which points to `request.id`.
         unsafe { ioctl::id_valid(self.0.as_raw_fd(), &raw const request.id) }.is_ok()

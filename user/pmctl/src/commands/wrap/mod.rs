@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `pmctl wrap`: runs a program whose calls of `perf_event_open(2)` get events of the driver's.
+//! `pmctl wrap`: runs a program whose calls of `perf_event_open(2)` get events of the driver.
 //!
-//! A seccomp filter hands the calls of the program, its threads and children to pmctl, which makes the same call to
-//! the module and puts the descriptor into the program. What the driver does not count goes on to the kernel.
+//! A seccomp filter hands the calls of the program, its threads and children to pmctl, which makes
+//! the same call to the module and puts the descriptor into the program. Calls for events that the
+//! driver does not count are left to the kernel.
 //!
-//! pmctl opens the events with its own rights, so these must be the same as the program's rights. It refuses to run
-//! with rights that its caller does not have. Calls of a task whose rights have changed are left to the kernel, which
-//! checks the rights of the task. pmctl can't see whether a task is in a Landlock domain, which forbids events of tasks
-//! outside of it. So events of tasks that are not the caller's are left to the kernel, too, unless the caller has
-//! `CAP_PERFMON`, with which the kernel checks nothing else. The filter is not a sandbox: the memory that a call refers
-//! to can change between pmctl's read and the kernel's.
+//! pmctl opens the events with its own rights, so these must be the same as the program's rights.
+//! It refuses to run with rights that its caller does not have. Calls of a task whose rights have
+//! changed are left to the kernel, which checks the rights of the task. pmctl can't see whether a
+//! task is in a Landlock domain, which forbids events of tasks outside of it. So events of tasks
+//! that are not the caller's are left to the kernel, too, unless the caller has `CAP_PERFMON`, for
+//! which the kernel allows them without another check. The filter is not a sandbox: the memory that
+//! a call refers to can change between pmctl's read and the kernel's.
 
 mod answer;
 mod bpf;
@@ -133,7 +135,7 @@ struct CallServer<'a> {
     /// The program's events may take turns on the counters.
     allows_turns: bool,
     opened_events: OpenedEvents,
-    /// The kernel's dummy events that the program opened before its first event of the driver's.
+    /// The kernel's dummy events that the program opened before its first event of the driver.
     early_dummies: EarlyDummies,
     device: Device,
     pmu: Pmu,
@@ -141,7 +143,7 @@ struct CallServer<'a> {
     first_event_with_maps: Option<String>,
     /// Names of the events that this PMU does not count.
     uncounted_events: BTreeSet<String>,
-    /// A call has tried to attach a BPF program to an event of the driver's.
+    /// A call has tried to attach a BPF program to an event of the driver.
     has_tried_bpf: bool,
     sampled_events: SampledEvents,
     /// Number of events that the driver had no counter for.
@@ -195,12 +197,13 @@ impl CallServer<'_> {
             FilteredCall::Open => self.open_event(request),
             FilteredCall::SetAll { enabled } => {
                 self.set_all_events(request, enabled);
-                // The thread may have events of the kernel's, too.
+                // The thread may have events of the kernel, too.
                 self.listener.leave_to_kernel(request)
             }
             FilteredCall::SetBpf | FilteredCall::LinkBpf => {
                 self.has_tried_bpf |= bpf::attaches_to_driver_event(request);
-                // The driver or the kernel fails the call: an event of the driver's can't have a BPF program.
+                // The driver or the kernel refuses the call: an event of the driver can't have a
+                // BPF program.
                 self.listener.leave_to_kernel(request)
             }
         }
@@ -268,7 +271,7 @@ impl CallServer<'_> {
         }
     }
 
-    /// Enables or disables all events of the driver's that the calling thread has opened.
+    /// Enables or disables all events of the driver that the calling thread has opened.
     fn set_all_events(&self, request: &Request, enabled: bool) {
         let caller = Tid(request.thread);
         let events = self.opened_events.events_of(self.driver, caller);

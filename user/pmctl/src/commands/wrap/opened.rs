@@ -26,8 +26,8 @@ impl OpenedEvents {
         let (Some(thread), Ok(id)) = (thread.identity(), event_id(driver, event)) else {
             return;
         };
-        // Removes closed events before the new one is added: the thread does not have its descriptor yet, so the new event
-        // would be taken for closed.
+        // Removes closed events before the new one is added: the thread does not have the
+        // descriptor of the new event yet, so the new event would be taken for closed.
         if self.threads.len() >= self.limit.max(MIN_LIMIT) {
             self.remove_closed(driver);
             self.limit = 2 * self.threads.len();

@@ -8,8 +8,9 @@
 //! The thread stays on the CPU of the last caller. A call from that CPU is safe: the thread runs in the caller's place, and
 //! has received the call before the caller can handle a signal. If the caller is on another CPU, a signal may come first.
 //!
-//! A thread on each CPU would be no better: the kernel wakes them all, and one on another CPU may be given the call, but
-//! must then wait for the filter's mutex, which the caller holds at that moment.
+//! A thread on each CPU would be no better: the kernel wakes all these threads, and may give the
+//! call to a thread on another CPU. That thread must then wait for the filter's mutex, which the
+//! caller holds at that moment.
 
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -219,7 +220,8 @@ mod tests {
 
     #[test]
     fn a_thread_can_run_first() {
-        // Succeeds with rights or without. The thread is the test's own.
+        // The call succeeds with or without privileges: it sets a real-time priority, or else a
+        // short time slice. Only the new thread is changed.
         thread::spawn(raise_priority)
             .join()
             .expect("it does not panic")

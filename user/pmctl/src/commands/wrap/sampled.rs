@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Notes threads that sample events of the driver's and of the kernel's. `perf record` lets all events of a CPU write to one
-//! ring, but events of the driver's and of the kernel's can't share one: `PERF_EVENT_IOC_SET_OUTPUT` fails with EBADF.
+//! Finds threads that sample events of the driver and events of the kernel. `perf record` lets all
+//! events of a CPU write to one ring, but events of the driver and of the kernel can't share a
+//! ring: `PERF_EVENT_IOC_SET_OUTPUT` fails with EBADF.
 
 use std::collections::HashMap;
 
@@ -13,10 +14,10 @@ pub(super) enum SampleSource {
     Kernel,
 }
 
-/// The first sampled event of the driver's and of the kernel's that each thread has opened.
+/// The first sampled event of the driver and of the kernel that each thread has opened.
 #[derive(Debug, Default)]
 pub(super) struct SampledEvents {
-    /// The names of the driver's and of the kernel's event, by thread.
+    /// The names of the event of the driver and of the event of the kernel, by thread.
     first_names: HashMap<i32, [Option<String>; 2]>,
     /// The names of the events of the first thread that has opened both kinds.
     mixed: Option<[String; 2]>,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The thread whose call is answered: its memory, its descriptors, its rights.
 //!
-//! All of these are looked up by TID. Call [`Listener::is_waiting`](super::listener::Listener::is_waiting) afterwards: if the
-//! thread still waits, the TID was its own all the time.
+//! These facts are looked up by TID. Call
+//! [`Listener::is_waiting`](super::listener::Listener::is_waiting) afterwards: if the thread still
+//! waits, the TID was that of the thread all the time.
 
 use std::fs;
 use std::io::IoSliceMut;
@@ -79,7 +80,7 @@ impl Tid {
         copies.flatten().filter(is_driver_event)
     }
 
-    /// Returns whether the thread has an event of the driver's now.
+    /// Returns whether the thread has an event of the driver now.
     pub(super) fn has_driver_events(self) -> bool {
         self.driver_events().next().is_some()
     }
@@ -90,7 +91,7 @@ impl Tid {
         maps.is_ok_and(|maps| maps.lines().any(|line| line.ends_with(KERNEL_EVENT_LINK)))
     }
 
-    /// Returns whether the thread's descriptor `number` is an event of the driver's.
+    /// Returns whether the thread's descriptor `number` is an event of the driver.
     pub(super) fn has_driver_event(self, number: i32) -> bool {
         self.copy_descriptor(number)
             .is_ok_and(|copy| is_driver_event(&copy))
@@ -137,8 +138,8 @@ impl Tid {
             })
     }
 
-    /// Returns whether the kernel would let the thread count `task`, as far as /proc shows. The thread must have this
-    /// process's rights.
+    /// Returns whether the kernel would let the thread count `task`, by the facts that /proc shows.
+    /// The thread must have this process's rights.
     ///
     /// A thread may be in a Landlock domain, which /proc does not show. The kernel allows such a thread events of its
     /// own process and of children in the domain, and with `CAP_PERFMON` events of all tasks.
@@ -187,12 +188,12 @@ impl Tid {
     }
 }
 
-/// The link in /proc/PID/fd for an event of the driver's.
+/// The link in /proc/PID/fd for an event of the driver.
 const DRIVER_EVENT_LINK: &str = "anon_inode:[perfmon_event]";
 /// The link in /proc/PID/fd for an event of the kernel's perf.
 const KERNEL_EVENT_LINK: &str = "anon_inode:[perf_event]";
 
-/// Returns whether a descriptor is an event of the driver's.
+/// Returns whether a descriptor is an event of the driver.
 fn is_driver_event(descriptor: &OwnedFd) -> bool {
     has_link(descriptor, DRIVER_EVENT_LINK)
 }
