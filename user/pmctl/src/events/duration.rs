@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The event `duration_time`, with perf's name: the time for which was counted, by a clock.
+//! The event `duration_time`, with perf's name: the duration of the count, by a clock.
 
 use crate::events::words::without_words;
 
@@ -11,7 +11,8 @@ pub(crate) fn is_duration(word: &str) -> bool {
     word.trim() == DURATION
 }
 
-/// Splits the texts of -e into other events, and whether this event is among them.
+/// Splits this event off the texts of -e. Returns the texts with the other events, and whether this
+/// event was in the texts.
 pub(crate) fn split(texts: &[String]) -> (Vec<String>, bool) {
     let mut has_duration = false;
     let rest = without_words(texts, |word| {

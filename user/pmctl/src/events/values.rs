@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values of registers that are not counters: energy, temperatures, clocks. A value is of the whole machine, whichever
-//! tasks are counted at the same time.
+//! Values of registers that are not counters: energy, temperatures, clocks. A value is always of
+//! the whole machine, even if only some tasks are counted.
 
 use perfmon::Info;
 use perfmon::trace::MiscEvent;
@@ -22,7 +22,8 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// Returns whether values of this unit only grow, so that their differences are meaningful. Others are levels.
+    /// Returns whether values of this unit only grow, so that their differences are meaningful.
+    /// Values of other units are levels.
     pub(crate) const fn grows(self) -> bool {
         !matches!(self, Self::Celsius)
     }

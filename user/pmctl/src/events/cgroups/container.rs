@@ -27,7 +27,8 @@ const ID_PREFIXES: [(&str, &str); 6] = [
     ("libpod-payload", "podman"),
 ];
 
-/// Parent cgroups of containers whose ID has no prefix, with the runtimes. In pods the runtime is not known.
+/// Parent cgroups of containers whose ID has no prefix, each with the runtime of these containers.
+/// In pods the runtime is not known.
 const ID_PARENTS: [(&str, &str); 5] = [
     ("docker", "docker"),
     ("moby", "docker"),
@@ -133,8 +134,8 @@ fn find_machine(level: &str, parent: &str) -> Option<(&'static str, String)> {
     (parent == "lxc").then(|| ("lxc", level.to_owned()))
 }
 
-/// Returns the UID of a pod, if a level of a name is one. Kubernetes writes `podUID`, or `-podUID.slice` with `_` for the
-/// hyphens of the UID; podman writes `libpod_pod_ID.slice`.
+/// Returns the UID of a pod, if a level of a name stands for a pod. Kubernetes writes `podUID`, or
+/// `-podUID.slice` with `_` for the hyphens of the UID; podman writes `libpod_pod_ID.slice`.
 fn pod_uid(level: &str) -> Option<String> {
     if let Some(slice) = level.strip_suffix(".slice") {
         if let Some((_, id)) = slice.rsplit_once("libpod_pod_") {
@@ -148,7 +149,7 @@ fn pod_uid(level: &str) -> Option<String> {
     is_uid(uid).then(|| uid.to_owned())
 }
 
-/// Returns the name of a systemd unit, if a level is one.
+/// Returns the name of a systemd unit, if a level stands for a unit.
 fn unit_name(level: &str) -> Option<String> {
     let is_unit = UNIT_SUFFIXES.iter().any(|end| level.ends_with(end));
     is_unit.then(|| level.to_owned())

@@ -58,9 +58,10 @@ pub(crate) fn escaped(name: &Path) -> String {
     text
 }
 
-/// Returns whether the error of opening a cgroup or its events says nothing about other cgroups: its owner has made it
-/// unreadable, its path is too long, it is too deep, or it has been removed. A user who may make cgroups must not keep those
-/// of others from being counted.
+/// Returns whether the error of opening a cgroup or its events concerns this cgroup alone: the
+/// cgroup's owner has made it unreadable, its path is too long, it is too deep, or it has been
+/// removed. A user who may make cgroups must not keep the cgroups of other users from being
+/// counted.
 pub(crate) fn concerns_one_cgroup(error: &Error) -> bool {
     match (&error.attempt, &error.cause) {
         (_, Cause::NoSuchCgroup | Cause::CgroupTooDeep) => true,

@@ -51,9 +51,10 @@ impl FoundCgroup {
     }
 }
 
-/// Returns the cgroups below `mount` whose names match one of the patterns. Searches only cgroups that may contain matches,
-/// within `limit`. Cgroups that are removed during the search are left out, as are those in a directory that its owner has
-/// made unreadable, or whose path is too long: a user who may make cgroups must not hide those of others.
+/// Returns the cgroups below `mount` whose names match one of the patterns. Searches only cgroups
+/// that may contain matches, within `limit`. Leaves out cgroups that are removed during the search,
+/// cgroups in a directory that its owner has made unreadable, and cgroups with too long a path: a
+/// user who may make cgroups must not hide the cgroups of other users.
 ///
 /// # Errors
 /// The root's directory can't be read.
@@ -110,8 +111,8 @@ fn children(mount: &Path, name: &Path) -> Result<Vec<FoundCgroup>> {
     Ok(cgroups.collect())
 }
 
-/// Returns whether an error of a directory says nothing about others: the cgroup was removed, its owner has made it
-/// unreadable, or its path is too long.
+/// Returns whether an error of a directory concerns this cgroup alone: the cgroup was removed, its
+/// owner has made it unreadable, or its path is too long.
 fn concerns_one_cgroup(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
     matches!(

@@ -64,7 +64,8 @@ impl PmuEvent {
         is_unmodified
     }
 
-    /// Returns the CPUs that the event is read on, each for its socket or die; `None` if each CPU counts for itself.
+    /// Returns the CPUs on which the event is read. Each of them counts for its whole socket or
+    /// die. `None` if each CPU counts only for itself.
     pub(crate) fn cpus(&self) -> Option<Cpus> {
         let cpus = self.encodings.iter().map(|one| one.cpus.as_ref());
         let all: Vec<&Cpus> = cpus.collect::<Option<_>>()?;
@@ -91,9 +92,10 @@ impl PmuEvent {
 pub(crate) struct Encoding {
     pub(crate) number: u32,
     pub(crate) configs: Configs,
-    /// The CPUs that the event is read on; `None` if each CPU counts for itself.
+    /// The CPUs on which the event is read; `None` if each CPU counts only for itself.
     pub(crate) cpus: Option<Cpus>,
-    /// The bit that lets Linux drop the samples of other modes, where the PMU can't tell modes apart itself.
+    /// The bit that lets Linux drop the samples of other modes, if the PMU itself can't distinguish
+    /// modes.
     mode_filter: Option<Field>,
 }
 
@@ -108,7 +110,7 @@ impl Encoding {
     }
 }
 
-/// The use of an event, which decides what its text may contain.
+/// The use of an event. It decides which parts the text of the event may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Count,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events of Linux's PMUs other than those of cores: memory controllers, power, clocks, AMD's sampling of instructions.
-//! Linux counts and samples them beside the driver's events.
+//! Events of Linux's PMUs other than those of cores: memory controllers, power, clocks, AMD's
+//! sampling of instructions. Linux counts and samples these events, while the driver counts and
+//! samples its own.
 
 mod find;
 mod format;

@@ -40,7 +40,8 @@ pub(crate) struct LinuxPmu {
     pub(super) fields: BTreeMap<String, Field>,
     /// The named events by their names.
     pub(crate) events: BTreeMap<String, NamedEvent>,
-    /// The CPUs that the events are read on, each for its socket or die; `None` if each CPU counts for itself.
+    /// The CPUs on which the events are read. Each of them counts for its whole socket or die.
+    /// `None` if each CPU counts only for itself.
     pub(crate) cpus: Option<Cpus>,
 }
 

@@ -118,7 +118,7 @@ fn fields_are_where_the_pmu_has_them() {
             "uncore_cha/event=0x35,umask=0x21,filter_opc_0=0x3ff/",
             vec![(20, [0x2135, 0x3ff << 41, 0, 0, 0], sockets())],
         ),
-        // 14 bits of an event, in two parts; and 12 of a mask.
+        // The field `event` has 14 bits in two parts of the word, and `umask` has 12 bits.
         (
             "uncore-amd",
             "amd_df/event=0x3f1f,umask=0xffe/",

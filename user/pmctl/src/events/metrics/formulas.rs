@@ -35,7 +35,8 @@ impl MachineFacts {
     fn value(self, name: &str) -> Option<f64> {
         match name {
             "#SMT_on" => Some(f64::from(u8::from(self.is_smt))),
-            // Counts are of hyperthreads. Without SMT, they are also those of the core.
+            // Each count is that of a hyperthread. Without SMT, it is also the count of the whole
+            // core.
             "#core_wide" => Some(f64::from(u8::from(!self.is_smt))),
             "#num_cpus_online" => Some(self.online as f64),
             _ => None,

@@ -29,7 +29,8 @@ pub(crate) struct PackedRuns {
 pub(crate) fn pack(items: &[MetricEvents], supply: Option<CounterSupply>) -> PackedRuns {
     let mut packed_runs = PackedRuns::default();
     for item in items {
-        // An item without events needs no run. An empty run would have an index, but no place among the runs that count.
+        // An item without events needs no run. If it added a run, that run would stay empty if no
+        // other events fit into a run.
         if item.events.is_empty() {
             packed_runs.places.push(Vec::new());
             continue;

@@ -41,7 +41,8 @@ impl CounterSupply {
         Self::free_except(device, pmu, |owner| owner.kind != OwnerKind::Tasks)
     }
 
-    /// Returns all counters, except those that another program owns and for whose owner `excludes` returns true.
+    /// Returns all counters, except those of other programs for whose owner `excludes` returns
+    /// true. If no counter would be left, returns all counters.
     fn free_except(device: &Device, pmu: &Pmu, excludes: impl Fn(&Owner) -> bool) -> Self {
         let mut supply = Self::of(device, pmu);
         let Owners(owners) = device.owners();
@@ -252,7 +253,8 @@ pub(crate) fn counter_choice_message(event: &EventSpec) -> String {
     )
 }
 
-/// Returns whether a counter can count an event. If the event's modifier names a counter, only this one can.
+/// Returns whether a counter can count an event. If the event's modifier names a counter, only this
+/// counter can count the event.
 fn counts_on(event: &EventSpec, counter: CounterId) -> bool {
     event.pinned.is_none_or(|pinned| pinned == counter)
         && match counter {
@@ -316,8 +318,8 @@ impl Assignment {
         false
     }
 
-    /// Returns the error of an event for which there is no counter. `tried` has the counters that this event can use,
-    /// and the counters that the events on those can use.
+    /// Returns the error of an event for which there is no counter. `tried` has the counters that
+    /// this event can use, and in turn the counters that the events on these counters can use.
     fn conflict_error(
         &self,
         events: &[EventSpec],
