@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names and executable memory of tasks, and the paths of cgroups, as of the records so far.
+//! Names and mappings of tasks, and the paths of cgroups, by the records that were read so far.
 
 mod file_names;
 mod numbered;
@@ -30,13 +30,15 @@ const MAX_COPIED_MAPPINGS: usize = 1 << 22;
 /// Mappings by their start address.
 type Mappings = BTreeMap<u64, Mapping>;
 
-/// Names and mappings of the processes of a recording and its cgroups, kept while its records are read.
+/// Names and mappings of a recording's processes, and its cgroups. They change while the records
+/// are read.
 #[derive(Debug, Default)]
 pub(crate) struct AddressSpaces {
     /// The mappings of each process, by their start address. A new process shares the mappings of its parent until one
     /// of these two processes maps a file, since a damaged file may list any number of processes.
     processes: AHashMap<u32, Arc<Mappings>>,
-    /// Number of mappings that processes have copied instead of sharing them, and have not removed since.
+    /// Number of mappings that processes have copied instead of sharing them, minus the mappings of
+    /// processes that were removed since, copied or not.
     copied_mappings: usize,
     /// The mappings of the kernel and its modules, by their start address.
     kernel: Mappings,
@@ -117,7 +119,7 @@ impl AddressSpaces {
         }
     }
 
-    /// Returns records that make an empty instance equal to this one.
+    /// Returns records that make an empty instance equal to this instance.
     pub(crate) fn records(&self) -> Vec<Record> {
         let comms = self.names.iter().map(|(task, name)| Body::Comm {
             task: *task,
@@ -177,8 +179,9 @@ impl AddressSpaces {
         }
     }
 
-    /// Returns the mappings of a process, to change them. If it shares them with other processes, it gets a copy; beyond
-    /// [`MAX_COPIED_MAPPINGS`], it loses the shared mappings.
+    /// Returns the mappings of a process, to change them. If the process shares them with other
+    /// processes, it gets a copy; if there are more than [`MAX_COPIED_MAPPINGS`] copies, the
+    /// process loses the shared mappings.
     fn own_mappings(&mut self, pid: u32) -> &mut Mappings {
         let maps = self.processes.entry(pid).or_default();
         if Arc::get_mut(maps).is_none() {
@@ -300,8 +303,8 @@ impl AddressSpaces {
         Cow::Owned(name.into())
     }
 
-    /// Returns whether a mapping is of a file of `memfd_create(2)` that is the program of the process, and not JIT
-    /// code. The program is the first file that a process maps.
+    /// Returns whether the file of a mapping, made by `memfd_create(2)`, is the program of the
+    /// process, and not JIT code. The program is the first file that a process maps.
     fn is_program(&self, map: &Map, name: &Path) -> bool {
         let is_memfd = map.file.as_os_str().as_bytes().starts_with(MEMFD);
         let Some(maps) = self.processes.get(&map.task.pid).filter(|_| is_memfd) else {

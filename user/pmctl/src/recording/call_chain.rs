@@ -14,14 +14,15 @@ pub(super) const fn is_mark(word: u64) -> bool {
 /// State of a walk along a call chain.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Walk {
-    /// The next address is that of a caller. The first address after a mark is where the kernel or the program was
-    /// interrupted.
+    /// The next address is that of a caller. Only the first address after a mark is not that of a
+    /// caller: it is the place where the kernel or the program was interrupted.
     pub(super) is_at_caller: bool,
     /// The addresses of callers are addresses of calls, and not return addresses.
     pub(super) has_call_addresses: bool,
 }
 
-/// Returns the addresses of a call chain, or of the last part of one, and whether each is a return address.
+/// Returns the addresses of a call chain, or of its last part. Each address comes with true if it
+/// is a return address.
 pub(super) fn addresses(chain: &[u64], mut walk: Walk) -> impl Iterator<Item = (u64, bool)> + '_ {
     chain.iter().filter_map(move |word| {
         if is_mark(*word) {
@@ -37,7 +38,8 @@ pub(super) fn addresses(chain: &[u64], mut walk: Walk) -> impl Iterator<Item = (
     })
 }
 
-/// Returns the address of the call in front of a return address: that of the last byte of the instruction.
+/// Returns the address of the call in front of a return address: the address of the last byte of
+/// the call instruction.
 pub(crate) const fn call_in_front_of(return_address: u64) -> u64 {
     return_address.wrapping_sub(1)
 }

@@ -49,8 +49,8 @@ pub(crate) fn path_of_text(text: &str) -> Cow<'_, Path> {
     Cow::Owned(OsString::from_vec(bytes).into())
 }
 
-/// Returns the path in the name of a file, without the words that tell the file from an earlier file of the same path:
-/// `/bin/a` for `/bin/a (inode 12 of 8:1)`.
+/// Returns the path in the name of a file. If an earlier file had the same path, the name has more
+/// words, which are left out: `/bin/a` for `/bin/a (inode 12 of 8:1)`.
 pub(crate) fn path_of_name(name: &Path) -> &Path {
     const MARKS: [&[u8]; 2] = [b" (inode ", b" (build-id "];
     let bytes = name.as_os_str().as_bytes();

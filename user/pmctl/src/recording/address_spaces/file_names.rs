@@ -24,7 +24,7 @@ pub(crate) fn is_memfd(body: &Body) -> bool {
     }
 }
 
-/// Returns whether the name is one of anonymous memory. Code in such memory is JIT code.
+/// Returns whether this is a name of anonymous memory. Code in such memory is JIT code.
 pub(crate) fn is_anonymous(name: &Path) -> bool {
     const ANONYMOUS_PREFIXES: [&[u8]; 8] = [
         b"//anon",

@@ -39,7 +39,7 @@ impl BranchKinds {
     pub(crate) const CALL_STACK: Self =
         Self(abi::PERF_SAMPLE_BRANCH_USER | abi::PERF_SAMPLE_BRANCH_CALL_STACK | BRANCH_PLAIN);
 
-    /// perf's names of the kinds that the driver can select.
+    /// perf's names of the kinds of branches that the driver can select.
     const NAMES: [(&str, u64); 11] = [
         ("any", abi::PERF_SAMPLE_BRANCH_ANY),
         ("any_call", abi::PERF_SAMPLE_BRANCH_ANY_CALL),
@@ -137,7 +137,8 @@ fn perf_name(kind: u32, config: u64) -> Option<String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attr {
     pub(crate) kind: EventKind,
-    /// Period; 0 if it differs from sample to sample. With [`Self::with_frequency`], the frequency.
+    /// The period in events; 0 if it differs from sample to sample. After [`Self::with_frequency`],
+    /// the frequency in Hz.
     pub(crate) period: u64,
     /// The fields of the samples: bits of `sample_type`.
     pub(crate) fields: u64,
@@ -225,8 +226,8 @@ impl Attr {
         (!is_frequency && self.period != 0).then_some(self.period)
     }
 
-    /// Returns whether each event is a sample. The virtual PMU then merges samples of an address: a sample's period is the
-    /// number of samples that it stands for.
+    /// Returns whether every single event is sampled. The virtual PMU then merges the samples of an
+    /// address: the period of a merged sample is the number of samples that it stands for.
     pub(crate) fn samples_each_event(&self) -> bool {
         self.fixed_period() == Some(PebsFormat::MERGED_PERIOD) && self.is_precise()
     }
@@ -325,8 +326,8 @@ impl Attr {
         }
     }
 
-    /// Adds the missing ones of `parts` to the samples. `parts` are those that the samples of at least one event of the
-    /// file have: in the file, all samples have the same parts.
+    /// Adds those of `parts` that the event's samples lack. `parts` are all parts that the samples
+    /// of at least one event of the file have: in the file, all samples have the same parts.
     pub(super) fn with_parts_of_all(self, parts: SampleParts) -> Self {
         let own_fields = self.parts().fields();
         Self {
@@ -444,8 +445,8 @@ impl Attr {
         }
     }
 
-    /// Decodes the structure, as far as pmctl uses it. `None` if samples have other registers than pmctl records, since
-    /// they could not be decoded.
+    /// Decodes the members that pmctl uses. Returns `None` if samples have other registers than
+    /// those that pmctl records: such samples could not be decoded.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let (attr, others) = Self::decode_any(bytes)?;
         (others.registers == attr.registers()).then_some(attr)

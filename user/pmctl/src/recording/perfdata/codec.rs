@@ -300,8 +300,9 @@ impl Sample {
         }
     }
 
-    /// Replaces this sample by the one of this content, whose header has these flags, and returns its stamp. Its lists keep
-    /// their memory.
+    /// Replaces this sample by the encoded sample in `reader`, and returns the stamp of the new
+    /// sample. `misc` has the flags of the record's header. The lists of this sample keep their
+    /// memory.
     fn decode_over(
         &mut self,
         mut reader: Reader<'_>,
@@ -393,7 +394,8 @@ impl UserStack {
         }
     }
 
-    /// Decodes registers and a stack. `Some(None)` is a kernel thread, which has neither.
+    /// Decodes registers and a stack. Returns `Some(None)` for a sample of a kernel thread, which
+    /// has neither.
     #[expect(
         clippy::option_option,
         reason = "bytes that can't be decoded are not those of a task without a stack"
@@ -449,11 +451,12 @@ pub(crate) fn decode_record(bytes: &[u8], parts: SampleParts) -> Option<(Option<
     Some((is_used.then_some(record), size))
 }
 
-/// Replaces `record` by the first record of `bytes`, and returns whether pmctl uses its type, and its size in bytes. A
-/// record of another type leaves `record` as it is. Returns `None` if the bytes are not a record.
+/// Replaces `record` by the first record of `bytes`. Returns true if pmctl uses the type of the
+/// record, and the size of the record in bytes. A record of an unused type leaves `record`
+/// unchanged. Returns `None` if the bytes are not a record.
 ///
-/// A record is larger than what the compiler moves without a call of memcpy(3), and a call chain needs memory: samples
-/// after samples need neither.
+/// Moving a record takes a call of memcpy(3), and a call chain takes an allocation. If the record
+/// before was a sample, too, decoding a sample needs neither.
 pub(super) fn decode_record_over(
     record: &mut Record,
     bytes: &[u8],

@@ -320,7 +320,7 @@ mod tests {
         for (number, word) in numbers {
             let number = source(LEVEL_NUMBER, number).0;
             assert_eq!(DataSource(number).level(), word);
-            // A level among the bits does not count beside a number.
+            // If there is a level number, a level among the bits does not count.
             let hit = DataSource(number | source(LEVELS, 0x2a).0);
             assert_eq!(hit.level(), format!("{word} hit"));
             let remote = DataSource(number | source(REMOTE, 1).0 | source(LEVELS, MISS).0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Deferred call chains (`attr.defer_callchain`, from Linux 6.19 on). The kernel writes the program's part of a call chain
-//! when it returns to the program, in a record of its own. Samples that were taken before have a cookie in place of this
-//! part.
+//! Deferred call chains (`attr.defer_callchain`, from Linux 6.19 on). The kernel writes the
+//! program's part of a call chain as a separate record, at its return to the program. The earlier
+//! samples have a cookie in place of this part.
 
 use ahash::{AHashMap, AHashSet};
 use perfmon_core::logic::perf_event::{PERF_CONTEXT_USER, PERF_CONTEXT_USER_DEFERRED};

@@ -46,7 +46,7 @@ const WRITER: &str = concat!("pmctl ", env!("CARGO_PKG_VERSION"));
 /// Padding of texts.
 const TEXT_ALIGN: usize = 64;
 
-/// The build-id of a file: two versions of the file have different ones.
+/// The build-id of a file: two versions of the file have different build-ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BuildId {
     pub(crate) file: PathBuf,

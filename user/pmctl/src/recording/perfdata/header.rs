@@ -3,7 +3,7 @@
 
 use super::attr;
 
-/// `PERFILE2`, of a file in this CPU's byte order.
+/// The magic number `PERFILE2` of a file in this CPU's byte order.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"PERFILE2");
 /// Bytes of the header, and of an event's entry: the attr, and the section with its ids.
 pub(super) const HEADER_SIZE: usize = 104;

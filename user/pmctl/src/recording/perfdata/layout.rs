@@ -176,7 +176,7 @@ impl Layout {
         Some(access)
     }
 
-    /// Passes over the program's registers and its stack, as far as samples have them.
+    /// Passes over the program's registers and its stack, if samples have them.
     fn skip_user_stack(self, reader: &mut Reader<'_>) -> Option<()> {
         // The kind of registers is 0 for a kernel thread, which has none.
         if self.fields & abi::PERF_SAMPLE_REGS_USER != 0 && reader.u64()? != 0 {
@@ -339,7 +339,7 @@ mod tests {
         ] {
             assert_eq!(word, "N/A");
         }
-        // Two registers and 16 bytes of the stack; then those of a kernel thread.
+        // First a program with two registers and 16 bytes of the stack, then a kernel thread.
         let stacks = layout(SAMPLE_USER, 0b11);
         assert_eq!(
             access(stacks, &[address, 2, 5, 6, 16, 7, 8, 16, source]),

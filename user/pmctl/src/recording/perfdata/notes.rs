@@ -104,7 +104,7 @@ impl Notes {
         self.totals.get(event).copied()
     }
 
-    /// Returns whether the totals include all events, although samples may be missing.
+    /// Returns whether the totals include all events, even if samples are missing.
     pub(crate) fn counted_all(&self) -> bool {
         self.losses.iter().all(|loss| loss.counted)
     }
@@ -193,7 +193,8 @@ fn advice(losses: &[Loss], rotate: bool) -> Vec<&'static str> {
                            -c.";
     /// Words in the reason of a loss, each with advice.
     const LOSS_ADVICE: [(&str, &str); 7] = [
-        // The driver reports the same for a full ring as for an overflow that is handled after the next one was due.
+        // The driver reports a full ring in the same words as an overflow that is handled after the
+        // next overflow was due.
         (
             "too fast",
             "  Samples came faster than they could be taken or read: take fewer (a larger\n  \

@@ -30,9 +30,9 @@ use super::sections::{self, EVENTS, RECORDS, ReadError};
 use super::source::{BlockReader, RecordingBytes};
 use crate::system::text::count;
 
-/// Counts of `perf stat record`.
+/// The type of records with the counts of `perf stat record`.
 const STAT: u32 = 76;
-/// A record that is followed by data, whose size in bytes is in the record.
+/// The type of records that are followed by data. The record has the size of the data in bytes.
 const AUXTRACE: u32 = 71;
 const COMPRESSED: u32 = 81;
 const COMPRESSED2: u32 = 83;
@@ -181,7 +181,7 @@ fn lost_note(records: u64) -> Option<String> {
     })
 }
 
-/// The events of a file, and facts from the records so far other than samples.
+/// The events of a file, and facts from the records that were read so far, except samples.
 struct Events {
     attrs: Vec<Attr>,
     names: Vec<String>,

@@ -20,7 +20,7 @@ use super::source::RecordingBytes;
 use super::{perfs, pipe};
 use crate::system::text::without_error_numbers;
 
-/// `PERFFILE`, which the first version of the format begins with.
+/// The magic number `PERFFILE` of the first version of the format.
 const FIRST_MAGIC: u64 = u64::from_le_bytes(*b"PERFFILE");
 
 /// Reads a recording.
@@ -69,8 +69,8 @@ pub(crate) fn read(source: impl Into<RecordingBytes>) -> Result<Recording, ReadE
     assemble(source, parts)
 }
 
-/// Reads the parts of a file other than the records. `features` has the file's features, and the offset after them; it
-/// is `None` for an unfinished file.
+/// Reads the parts of a file other than the records. `features` has the file's features, and the
+/// offset after them; `None` for an unfinished file.
 fn parse(
     source: &RecordingBytes,
     header: &Header,

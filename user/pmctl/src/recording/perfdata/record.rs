@@ -100,7 +100,7 @@ pub(crate) enum Body {
         flags: u16,
         name: String,
     },
-    /// A cgroup of this id has this path from the root of its hierarchy.
+    /// The cgroup with this id has this path from the root of its hierarchy.
     Cgroup {
         id: u64,
         path: String,

@@ -99,7 +99,7 @@ impl Recording {
     }
 }
 
-/// The version of a file that was recorded: its build-id and its facts, as far as they are known.
+/// The version of a file that was recorded: its build-id and its facts, if they are known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FileVersion<'a> {
     pub(crate) build_id: Option<&'a [u8]>,

@@ -11,7 +11,7 @@ use super::sample_parts::SampleParts;
 use super::sections::ReadError;
 use super::source::{BlockReader, RecordingBytes};
 
-/// The unit of offsets: the size of each record is a multiple of it.
+/// The unit of offsets, in bytes: the size of each record is a multiple of 8.
 const UNIT: usize = 8;
 
 /// Error for records that can't be read.
@@ -102,14 +102,15 @@ impl Records {
 pub(crate) struct RecordReader<'a> {
     records: &'a Records,
     blocks: BlockReader<'a>,
-    /// The rest of the order, if the records are in another one.
+    /// The offsets of the records that were not read yet; `None` if the records are in the order of
+    /// their times.
     order: Option<slice::Iter<'a, u32>>,
     /// The record that was read last.
     record: Record,
 }
 
 impl RecordReader<'_> {
-    /// Returns the next record, in the memory of the one before; `None` at the end.
+    /// Returns the next record, in the memory of the previous record; `None` at the end.
     ///
     /// # Errors
     /// The source can't be read.

@@ -112,8 +112,8 @@ impl<'a> BlockReader<'a> {
         }
     }
 
-    /// Returns bytes from the next record on, at least all of that record. At the end of the section it returns no bytes;
-    /// `None` if the source can't be read.
+    /// Returns bytes from the next record on, at least all of that record. At the end of the
+    /// section, returns no bytes; `None` if the source can't be read.
     #[inline]
     pub(super) fn buffered(&mut self) -> Option<&[u8]> {
         if self.block.len() - self.offset < Self::MAX_RECORD_SIZE

@@ -214,7 +214,7 @@ fn mappings_of_a_file_of_perf_keep_their_build_ids() {
     let read_records: Result<Vec<_>, _> = perfs.records.iter().collect();
     assert_eq!(read_records.as_deref(), Ok(&records[..]));
     assert_eq!(perfs.build_id(Path::new(KERNEL)), Some(&[3; 20][..]));
-    // A path may have several.
+    // Several files may have the same path, so the build-id of a path is not known.
     assert_eq!(perfs.build_id(Path::new("/lib/a.so")), None);
 }
 
@@ -301,7 +301,8 @@ fn a_file_of_perf_with_other_registers_has_a_note() {
         let words = read(perfs).map(|perfs| perfs.notes.degraded);
         words.map(|words| words.iter().any(|words| words.contains("--user-regs")))
     };
-    // DS in place of AX: as many as before, since the samples have parts behind the registers.
+    // DS takes the place of AX. The number of registers stays the same, since the samples have
+    // parts behind the registers.
     assert_eq!(has_note(UserStack::REGISTER_MASK ^ 0x1001), Ok(true));
     assert_eq!(has_note(UserStack::REGISTER_MASK), Ok(false));
 }
@@ -452,7 +453,7 @@ fn first_sample(has_all_parts: bool) -> Record {
     sample.expect("the example has samples")
 }
 
-/// Writes up to `samples` samples, as far as a disk of this size has room, and finishes the file.
+/// Writes `samples` samples, or as many as fit on a disk of this size, and finishes the file.
 fn write_until_full(size: usize, samples: usize) -> io::Result<Finished<Disk>> {
     let file = Cursor::new(Vec::new());
     let mut writer = Writer::new(Disk { file, size }, example(false).events)?;
@@ -478,7 +479,7 @@ fn a_full_disk_leaves_a_recording_of_what_fits() {
         assert_eq!(recording.samples().count() as u64, result.samples);
         let reason = recording.notes.cut.as_deref();
         assert_eq!(reason, Some("No space left on device"));
-        // What is dropped is little more than the end of the file and the room that it may need.
+        // The dropped records take little more room than the end of the file and its slack.
         let room = size as u64 - result.size;
         assert!(room <= 4 * CUT_DISTANCE, "{room} bytes are left");
     }

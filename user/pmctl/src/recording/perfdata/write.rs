@@ -99,7 +99,7 @@ pub(crate) struct Writer<W: Write + Seek> {
     /// The totals up to each record at which the file can be cut, including records that are still in the block.
     /// `written` is one of these totals.
     cut_points: Vec<RecordTotals>,
-    /// The error for which records were dropped.
+    /// The error because of which records were dropped.
     drop_reason: Option<String>,
 }
 
@@ -262,8 +262,8 @@ impl<W: Write + Seek> Writer<W> {
     /// `notes`.
     ///
     /// # Errors
-    /// The errors of the output, also if there would be no room without any records. All records then stay, and the
-    /// recording remains unfinished.
+    /// The errors of the output, also if there would be no room even without records. All records
+    /// then stay, and the recording remains unfinished.
     pub(crate) fn finish(
         mut self,
         host: &Host,
@@ -351,7 +351,7 @@ impl<W: Write + Seek> Writer<W> {
             id = id.next_section(ID_SIZE);
             id.encode(&mut bytes);
         }
-        // Up to the records, so that the file is whole even without any.
+        // Fills the file up to the first record, so that the file is complete even without records.
         bytes.resize(bytes.len() + ENTRY_ROOM * self.events.len(), 0);
         self.output.seek(SeekFrom::Start(0))?;
         self.output.write_all(&bytes)

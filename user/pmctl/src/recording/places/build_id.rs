@@ -18,7 +18,7 @@ pub(crate) fn build_id(file: &Path, path: &Path) -> Option<BuildId> {
     } else if path.is_absolute() {
         Elf::read(path)?.build_id?
     } else {
-        // A name such as that of a module, and no path.
+        // The name is no path, for example that of a module.
         return None;
     };
     Some(BuildId {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds mapped files, also if their paths belong to other files by now. Recognizes files and parts of the kernel
-//! that were replaced.
+//! Finds mapped files, even if other files are now at their paths. Recognizes files and parts of
+//! the kernel that were replaced.
 //!
 //! While `record` runs, a program may be replaced or removed, or be in another mount namespace, and can still be opened
 //! through the processes that run it. When a recording is read later, only the file system is left to search.
@@ -46,8 +46,8 @@ pub(crate) struct MappedFiles {
 struct FirstMappingState {
     /// The inode that was mapped; 0 if it is not known.
     inode: u64,
-    /// Facts of the file at the path, if it was the mapped file. For a recording that was made before, facts of
-    /// whichever file is there.
+    /// Facts of the file that was at the path at the first mapping, if it was this file that was
+    /// mapped. For a recording that was made before, facts of the file that is at the path now.
     facts: Option<FileFacts>,
     /// The mapped file, held open if it was not at its path.
     kept_open: Option<File>,
@@ -55,7 +55,7 @@ struct FirstMappingState {
 
 /// Identity and end of a recording that was made before.
 struct PastRecording {
-    /// The first build-id of each file, by name. Mappings with a build-id are not among these.
+    /// The first build-id of each file, by name. The build-ids that mappings have are not included.
     build_ids: AHashMap<PathBuf, Vec<u8>>,
     /// Time at which the recording ended, if it is known.
     end: Option<SystemTime>,
@@ -100,7 +100,8 @@ impl MappedFiles {
         }
     }
 
-    /// Returns the recorded version of a file, by the build-id of its mappings or, if they have none, of its name.
+    /// Returns the recorded version of a file: by the build-id of its mappings, or by its name if
+    /// the mappings have no build-id.
     fn version_of<'a>(
         &'a self,
         file: mapped::FileNumber,
@@ -115,7 +116,8 @@ impl MappedFiles {
         }
     }
 
-    /// Returns whether the kernel's image, a module or a BPF program is still what it was in the recording.
+    /// Returns whether the kernel's image, a module or a BPF program is the same as in the
+    /// recording.
     fn is_same_kernel_part(&self, name: &Path) -> bool {
         if self.past_recording.is_some() && self.is_other_kernel() {
             return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Looks up the names of sampled addresses while the files are still those that ran.
+//! Looks up the names of sampled addresses. The files must still be those that ran.
 
 mod build_id;
 mod mapped_files;
@@ -20,7 +20,8 @@ use crate::recording::unwind::{self, CutChains, Programs as _, Unwinder};
 pub(crate) use build_id::{build_id, running_kernel_build_id};
 pub(crate) use mapped_files::MappedFiles;
 
-/// Addresses of samples, of their data, of call chains and of branches.
+/// Collects the addresses of samples, of their data, of call chains and of branches, and looks up
+/// their names.
 #[derive(Default)]
 pub(crate) struct Places {
     /// Mappings and names as of the last record.
@@ -92,8 +93,8 @@ impl Places {
         self.unwinder.take_cut_chains()
     }
 
-    /// Notes a sampled address of a task. Marks of call chains may be passed, too, without effect: they are in no
-    /// mapping.
+    /// Notes a sampled address of a task. `address` may also be a mark of a call chain, which has
+    /// no effect: it is in no mapping.
     pub(crate) fn note_address(&mut self, task: Task, address: u64) {
         if !self.noted_addresses.insert((task.pid, address)) {
             return;

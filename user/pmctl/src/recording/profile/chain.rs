@@ -63,10 +63,11 @@ const NO_LINE: &str = "??:0";
 
 /// Returns the callers of the sampled address in a call chain, and the mark in front of them, if they have one.
 ///
-/// The chain of a precise sample begins where the interrupt came, which is later than the sample. So the sampled
-/// address takes the place of the first address that is in the same mode. If that is the program's, the kernel's
-/// functions in front of it are left out. If the kernel was sampled, but its callers were not recorded, the chain has
-/// the program's part only, and all of it are callers.
+/// The chain of a precise sample begins where the interrupt came, which is later than the sample.
+/// So the sampled address takes the place of the first address that is in the same mode. If the
+/// sampled address is the program's, the kernel's functions in front of that first address are left
+/// out. If the kernel was sampled, but its callers were not recorded, the chain has only the
+/// program's part, and all its addresses are callers.
 fn callers(sample: &Sample) -> (Option<u64>, &[u64]) {
     let in_kernel = is_kernel_address(sample.ip);
     let chain = &sample.chain[..];
@@ -99,8 +100,8 @@ impl SampleNames<'_> {
         iter::once(Frame::of_sample(named)).chain(callers)
     }
 
-    /// Returns the functions of a sample's call chain as it was recorded. Without a call chain it is the sampled function
-    /// alone.
+    /// Returns the functions of a sample's recorded call chain. If the sample has no call chain,
+    /// returns only the sampled function.
     pub(crate) fn recorded_chain<'b>(
         &'b self,
         named: &'b NamedSample<'_>,
@@ -112,7 +113,7 @@ impl SampleNames<'_> {
         sampled_only.into_iter().chain(recorded)
     }
 
-    /// Returns the functions at the addresses of a call chain, or of the last part of one.
+    /// Returns the functions at the addresses of a call chain, or of its last part.
     fn frames<'b>(
         &'b self,
         named: &'b NamedSample<'_>,

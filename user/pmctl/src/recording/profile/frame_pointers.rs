@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds call chains by frame pointers that end early. Chains of programs that were compiled without frame pointers do.
-//! The kernel does not say why a chain ends, so the names of the chain's functions decide whether it ends early. The
-//! unwinder knows which of these functions are in assembly code.
+//! Finds call chains by frame pointers that end early, as chains of programs do that were compiled
+//! without frame pointers. The kernel does not say why a chain ends, so the names of the chain's
+//! functions decide whether it ends early. The unwinder knows which of these functions are in
+//! assembly code.
 
 use super::sample_names::{NamedSample, SampleNames, Site};
 use crate::recording::call_chain::{call_in_front_of, is_mark};

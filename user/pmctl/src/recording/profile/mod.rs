@@ -117,7 +117,8 @@ fn forbidden_message(path: &Path) -> String {
     format!("can't read {name}: the permissions do not allow it to {user}\n{advice}")
 }
 
-/// Adds the build-ids of files on this machine to those of the recording, each file once: those of this machine win.
+/// Adds the build-ids of files on this machine to those of the recording, each file once. If both
+/// have a file, the build-id of this machine is kept.
 fn add_build_ids(recorded: &mut Vec<BuildId>, of_this_machine: Vec<BuildId>) {
     let mut files = AHashSet::new();
     let ids = of_this_machine.into_iter().chain(mem::take(recorded));

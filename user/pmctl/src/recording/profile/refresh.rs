@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Adds names that a recording lacks, from debug files that were installed after it was made.
+//! Adds names that a recording lacks, from debug files that were installed after the recording was
+//! made.
 
 use std::path::Path;
 
@@ -11,8 +12,8 @@ use crate::recording::perfdata::{Recording, SymbolTable};
 use crate::recording::places::Places;
 use crate::recording::symbols::{DebugFiles, LocatedFile};
 
-/// Looks up the functions of files that had no symbol table again, if their debug files are installed now. The records are
-/// read once more only if there is such a file.
+/// Looks up again the functions of files that had no symbol table, if their debug files are
+/// installed now. The records are read once more only if there is such a file.
 pub(super) fn refresh(recording: &mut Recording, debug_files: &DebugFiles) -> Result<()> {
     let nameless_tables = recording.notes.symbols.iter().filter(|table| {
         let lacks_names = table.partial || table.symbols.is_empty() && !table.replaced;
@@ -34,7 +35,7 @@ pub(super) fn refresh(recording: &mut Recording, debug_files: &DebugFiles) -> Re
     Ok(())
 }
 
-/// Replaces the table of the same file.
+/// Replaces the table of a file by the new table of this file.
 fn replace_table(tables: &mut [SymbolTable], new: SymbolTable) {
     if let Some(old) = tables.iter_mut().find(|table| table.file == new.file) {
         *old = new;

@@ -124,8 +124,8 @@ impl<'a> SampleNames<'a> {
         }
     }
 
-    /// Returns the number of the present names, from 1 on. While it is the same, an address of a task has the same names,
-    /// and so has the task.
+    /// Returns the version of the names, at least 1. As long as the version stays the same, each
+    /// task and each address of a task keeps its names.
     pub(crate) const fn version(&self) -> u64 {
         self.version
     }
@@ -149,7 +149,8 @@ impl<'a> SampleNames<'a> {
                         .for_each(|task| self.spaces.remove_task(task));
                 }
             }
-            // A new task of the same number, or a thread that has executed a program and takes its leader's number.
+            // A new task has the number of the ended task, or a thread has executed a program and
+            // so takes the number of its leader.
             Body::Fork { child: task, .. } | Body::Comm { task, .. } => {
                 self.ended_tasks.retain(|ended| ended != task);
             }
@@ -235,8 +236,8 @@ impl<'a> SampleNames<'a> {
                 offset: call.offset.wrapping_add(1),
                 ..call
             },
-            // A signal handler returns to the beginning of a function that did not call it, and no function with a name
-            // is in front of that one.
+            // A signal handler returns to the beginning of a function that did not call it. No
+            // function with a name is in front of that function.
             _ => site(address),
         }
     }
@@ -327,7 +328,7 @@ mod tests {
             let mut recording = recording.clone();
             recording.notes.symbols[0].partial = is_partial;
             let mut names = SampleNames::new(&recording);
-            // Without the exec, which comes after the mapping.
+            // Leaves out the exec, which comes after the mapping and would drop it.
             let records = recording.records.iter().flatten();
             let records = records.filter(|record| !matches!(record.body, Body::Comm { .. }));
             records.for_each(|record| names.apply(&record));
@@ -354,7 +355,7 @@ mod tests {
     fn a_guests_address_has_no_name_of_the_host() {
         let recording = example(true);
         let mut names = SampleNames::new(&recording);
-        // Without the exec, which comes after the mapping.
+        // Leaves out the exec, which comes after the mapping and would drop it.
         let records = recording.records.iter().flatten();
         let records = records.filter(|record| !matches!(record.body, Body::Comm { .. }));
         records.for_each(|record| names.apply(&record));
@@ -405,7 +406,7 @@ mod tests {
         }
         assert_eq!(names.comm(Task::leader(2)), UNKNOWN);
         assert_eq!(file(&names, 2), UNKNOWN);
-        // A process that begins with a number of these is none of them.
+        // A new process with the number of an ended one is not removed when other processes end.
         apply(&mut names, comm(201, "new"));
         apply(&mut names, map(201));
         for pid in 1000..1100 {

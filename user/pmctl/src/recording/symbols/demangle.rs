@@ -85,7 +85,8 @@ fn skip_call_offset(text: &str) -> Option<&str> {
     })
 }
 
-/// A text of at most [`MAX_NAME_LENGTH`] bytes. The demanglers stop at the error for more.
+/// A text of at most [`MAX_NAME_LENGTH`] bytes. Writing more is an error, at which the demanglers
+/// stop.
 struct LimitedText(String);
 
 impl fmt::Write for LimitedText {

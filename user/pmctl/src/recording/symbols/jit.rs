@@ -20,7 +20,8 @@ use crate::system::files;
 /// The largest number of bytes of a file that are read.
 const MAX_MAP_SIZE: u64 = 1 << 26;
 
-/// Returns the path of a process's map of functions, which also stands for its anonymous memory in symbol tables.
+/// Returns the path of a process's map of functions. In symbol tables, this path also stands for
+/// the anonymous memory of the process.
 pub(crate) fn map_path(pid: u32) -> PathBuf {
     format!("/tmp/perf-{pid}.map").into()
 }
@@ -199,7 +200,7 @@ mod tests {
         assert_eq!(name(0x2000), Some("a b::c(int)"));
         assert_eq!(name(0x4000), None, "the line is not complete");
         assert_eq!(functions.functions.len(), 3);
-        // Functions without one of the addresses take no memory.
+        // Functions that contain none of the addresses take no memory.
         addresses = vec![0x1000, 0x1205];
         let functions = JitFunctions::parse(text, &addresses);
         assert_eq!(functions.at(0x1000), None);

@@ -57,8 +57,8 @@ impl<'a> KernelPart<'a> {
     }
 }
 
-/// Returns the function of a part of the running kernel at each address. If several begin at one address, the first one
-/// wins. The addresses must be in ascending order.
+/// Returns the function of a part of the running kernel at each address. If several functions begin
+/// at one address, the first one wins. The addresses must be in ascending order.
 pub(super) fn look_up(file: &Path, addresses: &[u64]) -> Vec<Option<KernelSymbol>> {
     match File::open("/proc/kallsyms") {
         Ok(lines) => {
@@ -120,7 +120,7 @@ impl CachedSymbols {
         symbols.collect()
     }
 
-    /// Replaces the symbols by those of these lines.
+    /// Replaces the symbols by the symbols in `lines`.
     fn read(&mut self, lines: impl BufRead) {
         self.symbols.clear();
         self.modules.clear();

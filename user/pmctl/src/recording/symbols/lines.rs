@@ -33,8 +33,8 @@ pub(crate) struct Text {
 pub(crate) struct Level {
     /// Name of the inlined function; `None` for the function that the address is in.
     pub(crate) inlined: Option<Text>,
-    /// The source line of the address in this function, such as `file.c:12`. If a function was inlined there, it is the line
-    /// of the call.
+    /// The source line of the address in this function, such as `file.c:12`. If another function
+    /// was inlined at the address, the line of the call of that function.
     pub(crate) line: Option<Text>,
     /// The line as the file's path and the line's number.
     pub(crate) source: Option<SourceLine>,
@@ -83,9 +83,10 @@ impl Lines {
         }
     }
 
-    /// Returns the functions at an offset of a file: the innermost inlined function first, and the function that the
-    /// offset is in last. Without debug information only this function is returned. `key` is the file's number; debug
-    /// information is used only if it is of the file's version `version`.
+    /// Returns the functions at an offset of a file: first the innermost inlined function, and last
+    /// the function that contains the offset. Without debug information, returns only the
+    /// containing function. `key` is the file's number; debug information is used only if it
+    /// belongs to the file's version `version`.
     pub(crate) fn at(
         &self,
         (key, file): (u32, &Path),

@@ -44,8 +44,9 @@ impl Absence {
     }
 }
 
-/// Returns the path at which the file of this name may be on this machine. A path may itself end in the words that tell a
-/// file from an earlier one of the same path.
+/// Returns the path at which the file of this name may be on this machine. If an earlier file had
+/// the same path, the name has more words after the path. A path may itself end in such words, so a
+/// file with the whole name is looked for first.
 pub(crate) fn path_on_this_machine(name: &Path) -> &Path {
     if name.exists() {
         name
@@ -55,9 +56,9 @@ pub(crate) fn path_on_this_machine(name: &Path) -> &Path {
 }
 
 impl DebugFiles {
-    /// Returns a recorded program or library in this version: the file at its path, or a copy that perf or debuginfod keeps.
-    /// `name` may have words after the path that tell it from an earlier file of the same path. The version tells whether the
-    /// file is the recorded one.
+    /// Returns the recorded version of a program or library: the file at its path, or a copy that
+    /// perf or debuginfod keeps. If an earlier file had the same path, `name` has more words after
+    /// the path. A file is the recorded one if it matches `version`.
     ///
     /// # Errors
     /// The reason why the file can't be found.

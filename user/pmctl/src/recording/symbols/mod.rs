@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names of addresses: from programs and libraries, from their separate debug files, and from the kernel.
 //!
-//! Files are looked up on this machine only; nothing is downloaded. A file with another build-id than the one that ran
-//! gives no names.
+//! Files are looked up on this machine only; nothing is downloaded. A file gives no names if its
+//! build-id differs from that of the file that ran.
 
 mod debug_files;
 mod demangle;

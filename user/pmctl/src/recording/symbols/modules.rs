@@ -102,7 +102,7 @@ fn take_module(text: &str) -> (String, &str) {
     (module, rest)
 }
 
-/// Splits off an identifier, before which its length stands.
+/// Splits off an identifier, which follows its length.
 fn take_source_name(text: &str) -> Option<(&str, &str)> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let length: usize = text[..digits].parse().ok()?;
@@ -147,7 +147,8 @@ mod tests {
         }
     }
 
-    /// Names that stay as they are, and whole: `S_` is the module, and operators have no name.
+    /// Names that stay unchanged: they refer back to a module, name an operator, or are cut off or
+    /// malformed.
     #[test]
     fn names_that_cannot_be_read_stay_mangled() {
         for name in [

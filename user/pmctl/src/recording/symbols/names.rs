@@ -216,7 +216,7 @@ fn make_symbols(offsets: &[u64], functions: &[Option<FoundFunction>]) -> Vec<Sym
             continue;
         };
         let start = file_offset.saturating_sub(*offset);
-        // The kernel's functions have no sizes: each reaches as far as it has samples.
+        // The kernel's functions have no sizes, so a function ends after its last sampled address.
         let length = *size.max(&(offset + 1));
         match symbols.last_mut() {
             Some(last) if last.start == start => last.length = last.length.max(length),

@@ -124,7 +124,8 @@ impl SplitProgram {
         }
     }
 
-    /// Returns the names of both functions as far as they are found, and whether the file has the names of all functions.
+    /// Returns the names of those of both functions that are found, and whether the file has the
+    /// names of all functions.
     pub(crate) fn names(&self) -> (Vec<String>, bool) {
         let names = SymbolFinder::new(self.debug_files());
         let offsets = AHashSet::from_iter([self.hidden + 1, self.shown + 2]);

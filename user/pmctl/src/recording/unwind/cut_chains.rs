@@ -60,7 +60,7 @@ impl CutChains {
         }
     }
 
-    /// Counts a chain of a program by frame pointers.
+    /// Counts a program's call chain that was recorded by frame pointers.
     pub(super) fn add_by_frame_pointers(&mut self, ends_early: bool) {
         self.by_frame_pointers += 1;
         self.without_frame_pointers += u64::from(ends_early);

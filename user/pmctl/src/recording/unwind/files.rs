@@ -75,8 +75,8 @@ fn is_unchanged_since(path: &Path, end: Option<SystemTime>) -> bool {
     }
 }
 
-/// Returns the path of the vDSO with this build-id; [`VDSO`] stands for this process's own. All programs have the same
-/// vDSO as long as the same kernel runs.
+/// Returns the path of the vDSO with this build-id; [`VDSO`] stands for this process's own vDSO.
+/// All programs have the same vDSO as long as the same kernel runs.
 pub(crate) fn vdso(id: Option<&[u8]>, debug_files: &DebugFiles) -> Result<PathBuf, Absence> {
     let is_own = id.is_none() || vdso_build_id().as_deref() == id;
     if is_own {

@@ -6,8 +6,8 @@ use gimli::{Register, X86_64};
 use super::cut_chains::CutReason;
 use crate::recording::perfdata::UserStack;
 
-/// Values of the registers that unwinding uses, by the registers' numbers in DWARF. The last one is the address of the
-/// instruction.
+/// Values of the registers that unwinding uses, by the registers' numbers in DWARF. The last value
+/// is the address of the instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Registers {
     values: [u64; Registers::REGISTER_COUNT],

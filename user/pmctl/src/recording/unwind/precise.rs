@@ -55,7 +55,7 @@ impl Unwinder {
             return 1;
         }
         if caller.is_some() && is_in_sampled_function(caller) {
-            // The function has called another one.
+            // The sampled function has called the function of the registers.
             return 2;
         }
         // A jump to a function leads to its beginning, and a return does not.

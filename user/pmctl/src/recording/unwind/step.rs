@@ -9,7 +9,8 @@ use gimli::{
 use super::cut_chains::CutReason;
 use super::memory::{Registers, Stack};
 
-/// The largest number of operations of an expression. Usual expressions have less than ten.
+/// The largest number of operations of an expression. Usual expressions have fewer than ten
+/// operations.
 const MAX_OPERATIONS: u32 = 1000;
 
 /// Tables with the expressions that steps refer to.
@@ -18,7 +19,7 @@ pub(super) trait Expressions {
     fn expression(&self, section: usize, expression: &UnwindExpression<usize>) -> Option<&[u8]>;
 }
 
-/// The rules that compute a caller's registers from those at one address of the function.
+/// The rules that compute a caller's registers from the registers at one address of the function.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     /// Rule for the caller's stack pointer (DWARF: canonical frame address).

@@ -143,7 +143,7 @@ impl UnwindTables {
         Some((first_address, address))
     }
 
-    /// Returns the step at an address, from the sections with index `first` and later ones.
+    /// Returns the step at an address, from the section with index `first` or a later section.
     fn step_from(&mut self, first: usize, address: u64) -> Option<Step> {
         let Self {
             sections, context, ..

@@ -250,7 +250,8 @@ fn a_precise_sample_has_the_callers_of_its_instruction() {
         first_functions(&state, state.address_of("jump")),
         ["jump", "on_signal", "libc"]
     );
-    // Some instructions later than another instruction, there was a return, or a jump.
+    // The registers are from some instructions after the sampled one: in the first case after a
+    // return, in the second case after a jump to `leaf`.
     assert_eq!(
         first_functions(&state, middle),
         ["middle", "leaf", "on_signal"]

@@ -112,7 +112,8 @@ impl Unwinder {
         address: u64,
         ends_early: bool,
     ) {
-        // Assembly code without tables may have no caller, as a program that is a single loop, and no other way to find one.
+        // A chain that begins in code without tables does not count as ending early: assembly code
+        // may have no caller, for example a program that is a single loop.
         let ends_early =
             ends_early && !matches!(self.step(process, address), Err(CutReason::NotInTables(_)));
         self.cut_chains.add_by_frame_pointers(ends_early);
