@@ -57,7 +57,7 @@ pub fn main() -> ExitCode {
         | Command::Vm(_) => exit::NO_COUNT,
         _ => exit::FAILURE,
     };
-    // A recording reports a closed pipe as an error, since it is cut off then.
+    // For a recording, a closed pipe is an error, since the recording is then cut off.
     let is_record = matches!(command, Command::Record(_));
     match run_command(&command) {
         Ok(code) => ExitCode::from(code),

@@ -47,8 +47,8 @@ fn children_are_waited_for_if_the_caller_ignores_sigchld() {
         unsafe { signal(Signal::SIGCHLD, SigHandler::SigIgn) }?;
         Ok(())
     };
-    // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only async-signal-safe code may run:
-    // this one makes one system call, and allocates nothing.
+    // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only
+    // async-signal-safe code may run: this closure makes one system call, and allocates nothing.
     unsafe { command.pre_exec(ignore) };
     let output = command.output().expect("it was built");
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -152,7 +152,8 @@ fn an_exported_recording_stays_private() {
     );
 }
 
-/// Haswell has an erratum, and events that can't be counted: both are notes on standard error.
+/// Haswell has an erratum, and some of its events can't be counted. Notes on standard error say
+/// both.
 #[test]
 fn notes_on_a_list_come_after_its_tables() {
     let output = std::process::Command::new("sh")
@@ -339,8 +340,8 @@ fn bash_completes_names_of_events() {
     assert!(complete_event("").len() > 200);
 }
 
-/// The C library's functions for names load modules of the machine's own C library. A static pmctl dies of that where the
-/// library has another version.
+/// The C library's functions for names load modules of the machine's own C library. A statically
+/// linked pmctl would crash where this library has another version.
 #[test]
 fn no_function_loads_modules_of_the_c_library() {
     use object::{Object, ObjectSymbol};

@@ -79,10 +79,11 @@ impl Session {
             .stdin(end())
             .stdout(end())
             .stderr(end());
-        // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only async-signal-safe code
-        // may run: this one makes three system calls, setsid(2), ioctl(2) and sigaction(2), and allocates nothing.
-        // `signal` requires a handler that is safe to run, and the default action is none. `take_terminal` requires the
-        // argument that TIOCSCTTY takes: none.
+        // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only
+        // async-signal-safe code may run: this closure makes three system calls, setsid(2),
+        // ioctl(2) and sigaction(2), and allocates nothing. `signal` requires a handler that is
+        // safe to run, and the default action is none. `take_terminal` requires the argument that
+        // TIOCSCTTY takes: none.
         unsafe {
             command.pre_exec(|| {
                 nix::unistd::setsid()?;
@@ -295,9 +296,10 @@ fn pmctl_ends_when_the_terminal_is_gone() {
         let mut session = Session::with(&["report", "-i", RECORDING], |command| {
             if is_ignored {
                 // nohup(1) ignores the signal in the same way.
-                // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only async-signal-safe
-                // code may run: this one makes one system call, sigaction(2), and allocates nothing. `signal` requires a
-                // handler that is safe to run, and SIG_IGN is none.
+                // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where
+                // only async-signal-safe code may run: this closure makes one system call,
+                // sigaction(2), and allocates nothing. `signal` requires a handler that is safe to
+                // run, and SIG_IGN is none.
                 unsafe {
                     command.pre_exec(|| {
                         signal(Signal::SIGHUP, SigHandler::SigIgn)?;

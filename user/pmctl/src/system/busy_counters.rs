@@ -12,8 +12,9 @@ use perfmon::{Attempt, Cause, CounterId, Device, Error};
 struct OwnerCounts {
     /// Number of counters that this process has asked for.
     own: usize,
-    /// Number of counters that events of other processes' tasks have; 0 unless the event itself counts tasks. Events of
-    /// tasks share counters in time, so only events of the same task keep the event from a counter.
+    /// Number of counters in use by events of tasks, from other processes; 0 unless the event
+    /// itself counts tasks. Events of different tasks share counters in time, so only events of the
+    /// same task keep the event from such a counter.
     shared: usize,
     /// Number of counters that all other owners have.
     others: usize,
@@ -125,7 +126,7 @@ fn advice(owners: &Owners, is_of_tasks: bool, free_note: &str) -> Option<String>
     OwnerCounts::new(kinds_and_pids, (own_pid, is_of_tasks)).advice(free_note)
 }
 
-/// Returns whether another program than this one has one of the counters.
+/// Returns whether a program other than this process has one of the counters.
 pub(crate) fn has_other_owner(owners: &Owners) -> bool {
     let mut owners = owners.0.iter();
     owners.any(|(_, owner)| owner.pid != Some(process::id()))

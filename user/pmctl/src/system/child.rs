@@ -198,9 +198,9 @@ pub(crate) fn signal_name(signal: i32) -> String {
     )
 }
 
-/// Reaps a child that has ended: this one, or any. Returns `None` if no child has ended and `options` includes
-/// `WNOHANG`. nix's function is not used, since for a child that was killed by a real-time signal it returns an error
-/// although it has reaped the child.
+/// Reaps a child that has ended: the given child, or any child. Returns `None` if no child has
+/// ended and `options` includes `WNOHANG`. nix's function is not used, since for a child that was
+/// killed by a real-time signal it returns an error although it has reaped the child.
 pub(crate) fn reap(child: Option<Pid>, options: i32) -> Result<Option<(Pid, Ending)>, Errno> {
     let child = child.map_or(-1, Pid::as_raw);
     let mut status = 0;
@@ -293,8 +293,9 @@ impl<'a> WaitingCommand<'a> {
     }
 }
 
-/// The parent's side of the gate, at which the child waits. The same system call of the child tells the parent that the child
-/// waits, and makes it wait. With two calls, the instructions between them would be counted in some runs and not in others.
+/// The parent's side of the gate, at which the child waits. One system call of the child tells the
+/// parent that the child waits, and also makes the child wait. With two calls, the instructions
+/// between them would be counted in some runs and not in others.
 ///
 /// The call is a write of one byte more than a pipe holds. When there is a byte to read, the child is in the call, and it
 /// stays there until the pipe is emptied.
@@ -353,7 +354,8 @@ impl ChildGate {
 #[derive(Debug)]
 pub(crate) struct RunningCommand {
     pid: Pid,
-    /// Kept until the process is dropped, since freeing takes a varying number of instructions, which may be counted.
+    /// Objects that are kept until this is dropped. Freeing them takes a varying number of
+    /// instructions, which may be counted.
     _kept: (Gate, File),
 }
 
@@ -388,10 +390,10 @@ fn run_child(command: &Command, mask: &SigSet, gate: &mut ChildGate, mut report:
         let answer = preparation().unwrap_or_else(|errno| -(errno as i32));
         let _ = report.write_all(&answer.to_ne_bytes());
     }
-    // If the parent has ended or given up, this fails, or SIGPIPE ends the process.
+    // If the parent has ended or given up, `pass` fails, or SIGPIPE ends the process.
     if gate.pass().is_ok() {
-        // A signal to the whole process group, as Ctrl-C sends it, may only now end this process: the parent takes that for
-        // the end of the command.
+        // A signal to the whole process group, as Ctrl-C sends it, can end this process only from
+        // here on. The parent takes that for the end of the command.
         let errno = match setup_result.and_then(|()| restore_mask(mask)) {
             Ok(()) => {
                 // SAFETY: execvp(3) reads strings that end with a NUL: the path and the arguments are `CString`s of
@@ -551,8 +553,9 @@ mod tests {
             let result = unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) };
             Errno::result(result).map(drop).map_err(io::Error::from)
         };
-        // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only async-signal-safe code may run:
-        // this one makes one system call, and neither allocates memory nor takes locks.
+        // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only
+        // async-signal-safe code may run: this closure makes one system call, and neither allocates
+        // memory nor takes locks.
         unsafe { std::os::unix::process::CommandExt::pre_exec(&mut shell, request_ptrace) };
         let number = shell.spawn().map(|child| child.id()).expect("it is there");
         let pid = Pid::from_raw(i32::try_from(number).expect("it is a small number"));

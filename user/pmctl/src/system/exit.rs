@@ -72,7 +72,8 @@ pub(crate) fn error_with_advice(attempt: &str, error: &perfmon::Error) -> anyhow
     anyhow::anyhow!(with_help.unwrap_or(text))
 }
 
-/// Returns the error for an attempt for which no file descriptor was free, with advice. `attempt` describes it in words.
+/// Returns the error for an attempt for which no file descriptor was free, with advice. `attempt`
+/// describes the attempt in words.
 pub(crate) fn no_descriptor(attempt: &str) -> anyhow::Error {
     let cause = Cause::NoDescriptor;
     anyhow::anyhow!("{attempt}: {cause}\n{}", cause.help().unwrap_or_default())

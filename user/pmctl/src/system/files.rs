@@ -18,7 +18,8 @@ pub(crate) fn private_options() -> OpenOptions {
     options
 }
 
-/// A file that is opened for writing. If it is new and still empty, dropping this removes it.
+/// A file that is opened for writing. If the file is new and still empty, dropping this value
+/// removes the file.
 #[derive(Debug)]
 pub(crate) struct NewFile {
     path: PathBuf,

@@ -32,7 +32,7 @@ pub(crate) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?'])
 }
 
-/// Returns whether `name` contains `glob`, or matches it if it is a pattern.
+/// Returns whether `name` contains the text `glob` or, if `glob` is a pattern, matches it.
 pub(crate) fn contains_or_matches(glob: &str, name: &str) -> bool {
     if !is_pattern(glob) {
         return name.contains(glob);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Facts about a machine: the one pmctl runs on, or another one whose files were recorded.
+//! Facts about a machine: the machine that pmctl runs on, or another machine whose files were
+//! recorded.
 //!
-//! A recorded machine is a folder with copies of its files under their own names (`proc/modules`, `sys/...`,
-//! `dev/perfmon`), and the file `cpuid` with the output of `cpuid -1 -r`. On a hybrid processor this is the output on a big
-//! core, and `cpuid.cpu_atom` that on a small one.
+//! A recorded machine is a folder with copies of its files under their own names (`proc/modules`,
+//! `sys/...`, `dev/perfmon`), and the file `cpuid` with the output of `cpuid -1 -r`. On a hybrid
+//! processor, this is the output on a big core, and the file `cpuid.cpu_atom` has the output on a
+//! small core.
 
 use std::collections::HashMap;
 use std::fs;
@@ -86,10 +88,12 @@ impl Machine {
     }
 }
 
-/// Parses a list of CPUs such as `0-3,8`. Returns `None` for a malformed list, and for one of more CPUs than a kernel has.
+/// Parses a list of CPUs such as `0-3,8`. Returns `None` for a malformed list, and for a list with
+/// more CPUs than a kernel supports.
 pub(crate) fn parse_cpus(list: &str) -> Option<Vec<usize>> {
-    // The limit is far above the 8192 CPUs that Linux has on x86, so that a user who gives too large a number gets a better
-    // message than that of a malformed list. It is there for the lists of recorded machines, which are not trusted.
+    // The limit is far above the 8192 CPUs that Linux has on x86, so that a user who gives too
+    // large a number gets a better message than that of a malformed list. The limit guards against
+    // the lists of recorded machines, which are not trusted.
     const LIMIT: usize = 1 << 20;
     let mut cpus = Vec::new();
     for range in list.split(',') {

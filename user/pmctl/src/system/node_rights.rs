@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rights that the device node gives: for a user who may not open it, its owner, group and mode, and what to do.
+//! The rights to open the device node. Tells a user who may not open the node its owner, group and
+//! mode, and what to do.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

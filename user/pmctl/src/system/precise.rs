@@ -13,7 +13,8 @@ use crate::system::hypervisor::Hypervisor;
 use crate::system::machine::{Leaves, Machine};
 use crate::system::text::count;
 
-/// The reason for no precise samples if the driver refuses all events, although CPUID reports what PEBS needs.
+/// The reason why there are no precise samples if the driver refuses all events, although CPUID
+/// reports all that PEBS needs.
 pub(crate) const NO_KNOWN_FORMAT: &str = "the driver has found no PEBS of formats 3 to 6 (from Skylake and Goldmont to Lunar Lake), which a hypervisor may leave out";
 
 /// The level of precision that all formats have.
@@ -80,7 +81,8 @@ pub(crate) fn is_kvm_loaded(machine: &Machine) -> bool {
 /// Returns the precise samples that the driver supports while KVM is not in use; `None` if it supports none.
 ///
 /// # Errors
-/// The driver's answer tells nothing about precise samples, as while the kernel is locked down.
+/// The driver's answer says nothing about precise samples, for example while the kernel is locked
+/// down.
 pub(crate) fn supported_by(device: &Device) -> Result<Option<PreciseSamples>, Error> {
     /// A number above that of any process (`PID_MAX_LIMIT`).
     const NO_PROCESS: u32 = i32::MAX.unsigned_abs();

@@ -59,8 +59,9 @@ pub(crate) const PIDFD_THREAD: libc::c_int = libc::O_EXCL;
 
 /// Returns a descriptor that becomes readable at the end of a process or thread; `None` if it has ended already.
 ///
-/// - If `pid` is the number of a process, the end is that of all its threads.
-/// - If `pid` is the number of a thread other than the first, the end is that of this thread.
+/// - If `pid` is the number of a process, the descriptor waits for the end of all its threads.
+/// - If `pid` is the number of a thread other than the first, the descriptor waits for the end of
+///   this thread.
 ///
 /// # Errors
 /// There is no descriptor left.

@@ -37,7 +37,8 @@ impl Screen {
     /// The pager can't be started.
     pub(crate) fn open(pager: bool) -> Result<Self> {
         let stdout = io::stdout();
-        // The colors are chosen before the pager is started: its input is a pipe, which would have none.
+        // The colors are chosen before the pager is started: the pager's input is a pipe, for which
+        // there would be no colors.
         let colors = Colors::new(AutoStream::choice(&stdout) != ColorChoice::Never);
         let can_page = || stdout.is_terminal() && !has_dumb_terminal() && has_keys();
         let command = pager_command().filter(|_| pager && can_page());
@@ -103,7 +104,7 @@ fn pager_command() -> Option<OsString> {
     }
 }
 
-/// Returns whether the terminal is unknown by $TERM, or can only write lines.
+/// Returns whether $TERM names no terminal, or `dumb`, a terminal that can only write lines.
 pub(crate) fn has_dumb_terminal() -> bool {
     env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb")
 }

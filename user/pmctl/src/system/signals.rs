@@ -16,7 +16,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 /// A guard that blocks signals while it exists, so that they can be read instead of taking effect.
 pub(crate) struct BlockedSignals {
     queue: SignalFd,
-    /// The mask before signals were blocked, which commands must inherit instead of pmctl's.
+    /// The mask before signals were blocked. Commands must inherit this mask, and not pmctl's.
     previous_mask: SigSet,
 }
 
@@ -204,8 +204,9 @@ pub(crate) fn replace_inherited() {
     }
 }
 
-/// Restores the inherited actions of signals, since a command would inherit pmctl's actions through exec. For SIGPIPE,
-/// which Rust's runtime ignores, and for [`END_SIGNALS`], so that they end the command, sets the default action.
+/// Restores the inherited actions of signals, since a command would inherit pmctl's actions through
+/// exec. Sets the default action for SIGPIPE, which Rust's runtime ignores, and for
+/// [`END_SIGNALS`], so that these signals end the command.
 pub(crate) fn restore_inherited() -> Result<(), Errno> {
     // SAFETY: A handler must be safe to run at any time. `SigDfl` is no handler: no code of this process runs.
     unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) }?;
@@ -270,8 +271,8 @@ mod tests {
 
     #[test]
     fn an_ignored_sigchld_is_replaced_and_restored() {
-        // SAFETY: `fork` requires that the child of a process with several threads calls only async-signal-safe functions.
-        // This one makes system calls only.
+        // SAFETY: `fork` requires that the child of a process with several threads calls only
+        // async-signal-safe functions. This child only makes system calls.
         match unsafe { fork() }.expect("a child") {
             ForkResult::Parent { child } => {
                 assert_eq!(waitpid(child, None), Ok(WaitStatus::Exited(child, 0)));
@@ -290,8 +291,8 @@ mod tests {
 
     #[test]
     fn a_command_does_not_inherit_that_signals_to_end_are_ignored() {
-        // SAFETY: `fork` requires that the child of a process with several threads calls only async-signal-safe functions.
-        // This one makes system calls only.
+        // SAFETY: `fork` requires that the child of a process with several threads calls only
+        // async-signal-safe functions. This child only makes system calls.
         match unsafe { fork() }.expect("a child") {
             ForkResult::Parent { child } => {
                 assert_eq!(waitpid(child, None), Ok(WaitStatus::Exited(child, 0)));

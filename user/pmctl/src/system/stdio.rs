@@ -62,7 +62,8 @@ pub(crate) fn require_error() -> Result<()> {
 /// Returns a duplicate of a descriptor that pmctl has inherited from its parent.
 ///
 /// # Errors
-/// EBADF if there is no such descriptor, or pmctl itself has opened it, which is recognized by the flag close-on-exec.
+/// EBADF if there is no such descriptor, or if pmctl itself has opened the descriptor, so that it
+/// has the flag close-on-exec.
 pub(crate) fn duplicate_inherited(number: u32) -> Result<File, Errno> {
     let descriptor = libc::c_int::try_from(number).map_err(|_| Errno::EBADF)?;
     if descriptor <= libc::STDERR_FILENO && is_closed(descriptor) {

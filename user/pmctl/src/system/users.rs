@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use nix::unistd::{Gid, Uid};
 
-/// A user, shown by name if it has one.
+/// A user. The user is shown by name, or by number without a name.
 pub(crate) struct UserName(pub(crate) Uid);
 
 impl UserName {
@@ -38,7 +38,8 @@ impl fmt::Display for UserName {
 /// A group that has a name.
 pub(crate) struct NamedGroup {
     pub(crate) name: String,
-    /// The names of the users that the list of groups has as members. Users whose first group it is need not be among them.
+    /// The names of the users that the list of groups has as members. A user whose primary group it
+    /// is need not be listed.
     pub(crate) members: Vec<String>,
 }
 

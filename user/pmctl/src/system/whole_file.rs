@@ -16,9 +16,10 @@ use nix::unistd::linkat;
 
 use crate::system::stdio::NamedOutput;
 
-/// A file that appears at its path when it is finished. Until then it has no name, so that it is removed however the
-/// process ends. On file systems without nameless files, it has a temporary name in the same folder. A path that is not a
-/// regular file, such as a pipe, is written directly.
+/// A file that appears at its path when it is finished. Until then it has no name: the system
+/// removes it when the process ends for any reason. On file systems without nameless files, it has
+/// a temporary name in the same folder. A path that is not a regular file, such as a pipe, is
+/// written directly.
 pub(crate) struct WholeFile {
     file: NamedOutput<File>,
     location: Location,
@@ -154,7 +155,7 @@ pub(crate) fn write(
     fill_and_finish(WholeFile::create(path)?, fill)
 }
 
-/// Writes a file like [`write`], which only its owner may read.
+/// Writes a file like [`write`]. Only the owner of the file may read it.
 ///
 /// # Errors
 /// The errors of [`write`].
