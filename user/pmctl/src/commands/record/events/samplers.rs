@@ -80,6 +80,7 @@ impl Samplers {
                 Ok(Opened { lacking, .. })
                     if plan.turn_off_precision(|index| lacking.contains_key(&index)) =>
                 {
+                    ring_pages = requested_pages.unwrap_or(default_pages(plan));
                     continue;
                 }
                 Ok(opened) => opened,
