@@ -31,6 +31,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
 use nix::libc;
+use nix::unistd::geteuid;
 use perfmon::event::Owners;
 use perfmon::sys::{Access, Driver, EventCall, Node};
 use perfmon::{Device, Pmu};
@@ -343,10 +344,15 @@ impl CallServer<'_> {
         }
         if interrupted_calls > 0 {
             let calls = crate::system::text::count(interrupted_calls, "call");
+            // Only root may run the thread that receives calls before all programs.
+            let root_advice = match geteuid().is_root() {
+                true => "",
+                false => "; as root, pmctl answers faster",
+            };
             complain(format_args!(
                 "signals interrupted {calls} about events before pmctl could take them: such a call fails with EINTR \
                  if the signal's handler has no SA_RESTART.\n\
-                 Let the program call again at EINTR, or block signals meanwhile; as root, pmctl answers faster."
+                 Let the program call again at EINTR, or block signals meanwhile{root_advice}."
             ));
         }
     }
