@@ -29,8 +29,9 @@ use kernel::{bindings, cpu::CpuId, prelude::*, sync::Arc, task::Task};
 /// Calls `f` with the context of the event's target, by [`Context::with_slots`]. Returns `None` if there is no
 /// context: the task has no events yet, or has exited, or the target is a cgroup on all CPUs.
 ///
-/// Disables preemption instead of calling `rcu_read_lock()`: a caller that is preempted as an RCU reader, and does not get
-/// to run, would delay the end of the grace period for all.
+/// Disables preemption instead of calling `rcu_read_lock()`: an RCU reader that is preempted, and
+/// does not get to run again, would delay the end of the grace period for all callers that wait for
+/// it.
 pub(super) fn with_context<R: Send>(
     target: &Target,
     f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) -> R + Send,
@@ -104,7 +105,8 @@ pub(super) fn own_counters(target: &Target, config: &EventConfig) -> OwnCounters
     with_context(target, |_, slots| slot::own_counters(slots, config, cpu)).unwrap_or_default()
 }
 
-/// Returns the conflicts that the target's events have with the value `extra`, for a new event.
+/// Returns the conflicts between the target's events and a new event that needs the value `extra`
+/// in an extra register.
 pub(super) fn register_conflicts(target: &Target, extra: ExtraValue) -> RegisterConflicts {
     let cpu = target.cpu();
     let conflicts = with_context(target, |_, slots| {
@@ -141,8 +143,9 @@ impl<E: Into<Error>> From<E> for AttachError {
 ///
 /// # Errors
 ///
-/// ESRCH if the task exits. EBUSY if an exclusive group excludes the event, or there are too many events. ENOMEM if
-/// there is no memory. [`AttachError::CounterTaken`].
+/// ESRCH if the task exits. EBUSY if an exclusive group excludes the event, or there are too many
+/// events. ENOMEM if there is no memory. [`AttachError::CounterTaken`] if another event has taken
+/// the counter or the extra register since it was chosen.
 pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result<(), AttachError> {
     match &event.target {
         Target::Task(task, cpu) => attach_to_task(event, task, *cpu, leader),
@@ -200,9 +203,10 @@ fn add_slot(
 ///
 /// # Errors
 ///
-/// EBUSY if one of these events excludes another, or the context has [`MAX_SLOTS`] slots.
-/// [`AttachError::CounterTaken`] if an event of the context has got the new event's counter or extra register since it
-/// was chosen.
+/// EBUSY if the context has [`MAX_SLOTS`] slots. EBUSY for an event with a counter if the context
+/// has an exclusive group other than the event's, or if the event is exclusive and another slot has
+/// a counter. [`AttachError::CounterTaken`] if an event of the context has got the new event's
+/// counter or extra register since it was chosen.
 fn check_compatible(
     slots: &mut Slots,
     event: &Event,
@@ -299,7 +303,7 @@ fn insert_task_context(
 ///
 /// # Errors
 ///
-/// ESRCH if it is.
+/// ESRCH if the task is exiting.
 fn check_not_exiting(task: &Task) -> Result {
     // SAFETY: The function requires a task that is alive: `task` borrows a counted reference.
     if unsafe { ffi::perfmon_task_is_exiting(task.as_ptr()) } {
@@ -439,11 +443,12 @@ pub(super) fn mark_broken_on_refused_cpus() {
 /// Takes no lock, so a program that reads often, at whatever priority, delays no other program. When this returns,
 /// each window that was open before the call has been closed, or `f` was called with its slot:
 ///
-/// - A CPU that has a context is called. If the task is switched out before the call arrives, its windows have been
-///   closed.
-/// - A CPU without a context is not called. If it had a context before, it closed the windows before it published 0. If
-///   it loads a context afterwards, it sees all that the caller has changed before the call. If the caller has observed
-///   something that the task did in a window, this function also finds the window's context.
+/// - A CPU that has a context is called. If the task is switched out before the call arrives, the
+///   switch has closed the task's windows.
+/// - A CPU without a context is not called. If such a CPU had a context before, it closed the
+///   windows before it published 0. If such a CPU loads a context afterwards, it sees all that the
+///   caller has changed before the call. If the caller has observed something that the task did in
+///   a window, this function also finds the window's context.
 /// - A CPU that goes offline or to sleep closes its windows first (`unload_contexts`).
 fn on_each_loaded_context(f: impl Fn(ThisCpu<'_>, &mut Slots) + Sync) {
     // ATOMICS: pairs with the switch, which publishes a context before it loads the states of the events.
@@ -464,7 +469,7 @@ fn on_each_loaded_context(f: impl Fn(ThisCpu<'_>, &mut Slots) + Sync) {
 pub(super) fn detach(event: &Event) {
     let remove = |here: Option<ThisCpu<'_>>, slots: &mut Slots| {
         if slots.iter().any(|slot| slot.is_of_event(event)) {
-            // The events that this one led count without a leader from now on.
+            // If the event led a group, its siblings count without a leader from now on.
             with_windows_closed(here, slots, |slots| slot::remove(slots, event));
         }
     };

@@ -5,8 +5,9 @@
 //! one cgroup changes nothing. A switch between two cgroups exchanges the contexts of the cgroups that only one of the
 //! tasks is in. Each counter is read once, and no register is written.
 //!
-//! A task has a cgroup in each of two hierarchies: that of version 2, and perf's of version 1, if that is mounted. Each
-//! hierarchy has its own list of loaded contexts, and costs nothing while none of its cgroups has events.
+//! A task has a cgroup in each of two hierarchies: the hierarchy of version 2, and the hierarchy of
+//! version 1 with perf's controller, if one is mounted. Each hierarchy has its own list of loaded
+//! contexts, and costs nothing while none of its cgroups has events.
 //!
 //! The cgroups with events are in a table ([`CGROUPS`]), whose readers can't be preempted; writers hold its lock.
 
@@ -48,7 +49,7 @@ struct CountedLevels {
     /// The levels with a cgroup that has events, as a mask. A switch looks at no other level, so that a user who nests
     /// cgroups does not slow down the switches of others.
     ///
-    /// ATOMICS: relaxed. After a bit was set, all CPUs are called, and see it.
+    /// ATOMICS: relaxed. After a bit was set, all CPUs are called, and see the bit.
     mask: AtomicU64,
     /// The number of cgroups with events at each level. A removed cgroup counts until all CPUs have unloaded its
     /// contexts.
@@ -172,7 +173,7 @@ pub(super) fn with_context<R: Send>(
     Some(result)
 }
 
-/// Returns the context at the address of a context that is loaded on this CPU; `None` for 0.
+/// Returns the context that has this address and is loaded on this CPU; `None` for the address 0.
 fn context_at(_here: ThisCpu<'_>, address: u64) -> Option<&CgroupContext> {
     let address = ptr::with_exposed_provenance::<CgroupContext>(address as usize);
     // SAFETY: `as_ref` requires a pointer that is null or valid as long as the result is used: the address is 0, or that
@@ -181,9 +182,9 @@ fn context_at(_here: ThisCpu<'_>, address: u64) -> Option<&CgroupContext> {
     unsafe { address.as_ref() }
 }
 
-/// Returns the cgroups of `task`, which runs here or is about to run here. Returns `None` if there is no such
-/// hierarchy, as after a remount(2) that has taken perf's controller from a hierarchy while the root cgroup had events.
-/// Must be called with interrupts off.
+/// Returns the cgroups of `task`, which runs here or is about to run here. Returns `None` if there
+/// is no such hierarchy: for example, remount(2) has taken perf's controller from the hierarchy
+/// while its root cgroup had events. Must be called with interrupts off.
 #[inline(always)]
 fn cgroups_of<'a>(
     _here: ThisCpu<'a>,
@@ -244,8 +245,8 @@ fn switch_to_beside_version_1(here: ThisCpu<'_>, task: *mut bindings::task_struc
     }
 }
 
-/// Returns whether the contexts were loaded for a task with the same own cgroup, so that none has to be loaded or
-/// unloaded.
+/// Returns whether the loaded contexts were loaded for a task in the same cgroup, so that no
+/// context has to be loaded or unloaded.
 #[inline(always)]
 fn is_same_cgroup(loaded: &LoadedCgroups, cgroups: &TaskCgroups<'_>) -> bool {
     loaded.cgroup.get() == address_of(cgroups.own_cgroup())
@@ -334,7 +335,8 @@ fn exchange_contexts(
     unload(here, readings, loaded, |cgroup_context| {
         cgroup_context.counts(&cgroups)
     });
-    // The windows that were just closed have counted the previous task; those that stay open count `task` from now on.
+    // The windows that were just closed have counted the previous task. The windows that stay open
+    // count `task` from now on.
     set_counted_task(loaded, task);
     for level in levels {
         load(here, readings, loaded, cgroups.at_level(level));

@@ -43,19 +43,19 @@ use kernel::{
     prelude::*,
 };
 
-/// [`Context::holder`]: the context has no holder.
+/// Value of [`Context::holder`]: the context has no holder.
 const FREE: u32 = u32::MAX;
-/// [`Context::holder`]: a task has locked the context.
+/// Value of [`Context::holder`]: a task has locked the context.
 const LOCKED: u32 = u32::MAX - 1;
-/// [`Context::holder`]: the context has ended, and will have no holder again.
+/// Value of [`Context::holder`]: the context has ended, and will never have a holder again.
 const GONE: u32 = u32::MAX - 2;
 
 /// The exclusive right of a context's holder to use its slots.
 ///
 /// # Invariants
 ///
-/// Until the value is dropped, the context is loaded on this CPU and interrupts are off, or the caller has locked it. There
-/// is no second value for the same context meanwhile.
+/// Until the value is dropped, the context is loaded on this CPU and interrupts are off, or the
+/// caller has locked it. No second value for the same context exists in that time.
 pub(super) struct HeldContext<'a>(&'a Context);
 
 impl<'a> HeldContext<'a> {
@@ -67,7 +67,8 @@ impl<'a> HeldContext<'a> {
         Context::loaded_on(here.percpu()).map(Self)
     }
 
-    /// Returns the context of this CPU's events, if it is loaded, as it is while the CPU is used for counting.
+    /// Returns the context of this CPU's events, if it is loaded. The context is loaded while the
+    /// CPU is used for counting.
     pub(super) fn of_cpu(here: ThisCpu<'a>) -> Option<Self> {
         let percpu = here.percpu();
         // SAFETY: `from_address` requires a context that is alive, or 0: `cpu_context` is 0 or the address of a CPU's
@@ -200,8 +201,10 @@ impl Context {
     /// Returns the context of the task that runs on this CPU, if it is loaded.
     #[inline(always)]
     pub(super) fn loaded_on(percpu: &PerCpu) -> Option<&Self> {
-        // SAFETY: `from_address` requires a context that is alive, or 0: this CPU sets `task_context` to 0 before the
-        // context is given to RCU, and RCU frees it only after the CPU was left, which the borrow of `percpu` prevents.
+        // SAFETY: `from_address` requires a context that is alive, or 0: this CPU sets
+        // `task_context` to 0 before the context is given to RCU. RCU frees the context only after
+        // the caller has left this CPU, and the caller can't leave the CPU while it borrows
+        // `percpu`.
         unsafe { Self::from_address(percpu.task_context.get()) }
     }
 
@@ -224,8 +227,8 @@ impl Context {
         self.try_load(here).then_some(HeldContext(self))
     }
 
-    /// Loads the context on this CPU, for a caller that does not use its slots. Returns false if the context is gone or
-    /// loaded already.
+    /// Loads the context on this CPU, without giving access to the slots. Returns false if the
+    /// context is gone or loaded already.
     #[inline(always)]
     pub(super) fn try_load(&self, here: ThisCpu<'_>) -> bool {
         let cpu = here.percpu().cpu_number.get() as u32;
@@ -326,7 +329,8 @@ impl Context {
         here: ThisCpu<'_>,
         mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) -> R,
     ) -> (R, bool) {
-        // INVARIANT: The context is loaded on this CPU; interrupts are off, as a `ThisCpu` says in this folder.
+        // INVARIANT: The context is loaded on this CPU; in this folder a `ThisCpu` exists only
+        // while interrupts are off.
         let mut slots = HeldContext(self);
         let result = f(Some(here), &mut slots);
         let is_emptied = slots.is_empty() && !self.task.is_null();

@@ -25,14 +25,14 @@ use kernel::{cpu::CpuId, prelude::*, sync::Arc};
 ///
 /// # Invariants
 ///
-/// A value is in the table until it is removed; RCU frees it after that, and after all CPUs have unloaded its
-/// contexts.
+/// A value is in the table until it is removed. RCU frees the value after its removal, when all
+/// CPUs have unloaded its contexts.
 pub(super) struct CountedCgroup {
     /// The address of `_cgroup`, which a look-up compares without another access.
     address: NonNull<ffi::cgroup>,
     /// The reference that keeps the cgroup alive.
     _cgroup: Arc<Cgroup>,
-    /// The number of events of the cgroup. Used under the lock.
+    /// The number of events of the cgroup. Used under the table's lock.
     pub(super) event_count: AtomicU32,
     /// The contexts, by the number of their CPU.
     contexts: KVec<CgroupContext>,
@@ -48,7 +48,7 @@ pub(super) struct CgroupContext {
     pub(super) level: u64,
     /// Not 0 after the entry of the cgroup was removed from the table: then the context is to be unloaded.
     ///
-    /// ATOMICS: relaxed. After it was set, all CPUs are called, and see it.
+    /// ATOMICS: relaxed. After the word was set, all CPUs are called, and see it.
     is_removed: Word,
     /// The address of the next [`CgroupContext`] in the CPU's list of loaded contexts; valid only while this one is loaded.
     pub(super) next: Word,

@@ -99,7 +99,7 @@ impl Descriptor for Event {
                 let other_event = OpenDescriptor::<Self>::get(arg as c_int)?;
                 output::set_output(self, Some(other_event.data()))?;
                 if self.config.sampling.is_precise {
-                    // Whether each precise sample has an interrupt of its own depends on the ring.
+                    // The ring determines whether each precise sample has an interrupt of its own.
                     refresh(self);
                 }
                 return Ok(());
@@ -329,7 +329,8 @@ fn event_value(event: &Event, count: &EventCount) -> EventValue {
     }
 }
 
-/// Returns the times of an event that never waits: the event counts all the time in which it is enabled.
+/// Returns the times of an event that never waits: the event counts during all the time in which it
+/// is enabled.
 fn times_without_waits(count: EventCount) -> EventTimes {
     let time = count.time.nanoseconds();
     EventTimes {
@@ -441,8 +442,9 @@ fn closed_windows_count(event: &Event) -> Option<(&Event, EventCount)> {
     (!event.is_broken()).then(|| (event, EventCount::of_closed_windows(event)))
 }
 
-/// Encodes the words that read(2) returns for a group: the leader's times, by `event_times`, and each event's values.
-/// Returns `None` if an event's count is missing, if there are no events, or if `words` is too small.
+/// Encodes the words that read(2) returns for a group: the leader's times, by `event_times`, and
+/// each event's values. Returns `None` if the count of an event is `None`, if there are no events,
+/// or if `words` is too small.
 #[inline(always)]
 fn encode_group<'w, 'a>(
     format: ReadFormat,

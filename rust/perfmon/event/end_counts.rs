@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Writes `PERF_RECORD_READ`, with the counts of a task's inherited events with `inherit_stat`, when these end for the
-//! task: when the task exits, or when it executes a program and the events have `remove_on_exec`.
+//! Writes `PERF_RECORD_READ` records with the counts of a task's inherited events that have
+//! `inherit_stat`. A record is written when its event ends for the task: when the task exits, or
+//! when the task executes a program and the event has `remove_on_exec`.
 
 use super::{
     event::Event,
@@ -18,7 +19,7 @@ use kernel::{
     task::Task,
 };
 
-/// A record that is still to be written, to the ring of a CPU.
+/// A record that has not been written yet, for the ring of a CPU.
 ///
 /// # Invariants
 ///
@@ -53,8 +54,9 @@ impl ReadRecord {
     }
 
     fn event(&self) -> &Event {
-        // SAFETY: `as_ref` requires an event that is alive. An event is freed a grace period after its last slot was
-        // removed. By the invariant RCU has been held since the event had a slot, so that period has not ended.
+        // SAFETY: `as_ref` requires an event that is alive. An event is freed a grace period after
+        // its last slot was removed. By the invariant RCU has been held since the event had a slot,
+        // so that grace period has not ended.
         unsafe { self.event.as_ref() }
     }
 }
@@ -65,7 +67,7 @@ impl Drop for ReadRecord {
     }
 }
 
-/// The counts, still to be recorded, of events that end for a task.
+/// The counts of events that end for a task. The counts have not been recorded yet.
 #[derive(Default)]
 pub(super) struct EndCounts {
     records: KVec<ReadRecord>,
@@ -75,9 +77,9 @@ pub(super) struct EndCounts {
 }
 
 impl EndCounts {
-    /// Collects the counts of the slots whose events end for the task, as `ends` says. Must be called with all windows
-    /// closed. If there is no memory for a slot's counts, or a count is not complete, the event counts one more lost
-    /// record.
+    /// Collects the counts of the slots for whose events `ends` returns true: these events end for
+    /// the task. Must be called with all windows closed. If there is no memory for a slot's counts,
+    /// or a count is not complete, the event counts one more lost record.
     ///
     /// # Safety
     ///

@@ -65,7 +65,8 @@ pub(super) struct Event {
     ///
     /// ATOMICS: relaxed. No bit becomes 0 again.
     slow_read_flags: AtomicU32,
-    /// The number of tasks that the event stopped counting, since they executed a program that it must not count.
+    /// The number of tasks that the event stopped counting, because the tasks executed a program
+    /// that the event must not count.
     ///
     /// ATOMICS: relaxed. The number is only reported to programs.
     dropped_task_count: AtomicU32,
@@ -103,11 +104,13 @@ pub(super) struct Event {
     rcu: rcu::Head,
 }
 
-/// [`Event::slow_read_flags`]: the count misses events, so that reading it fails.
+/// Bit of [`Event::slow_read_flags`]: the count misses events, so that reading the count fails.
 const BROKEN: u32 = 1;
-/// [`Event::slow_read_flags`]: the processor writes the samples and reloads the counter (PEBS).
+/// Bit of [`Event::slow_read_flags`]: the processor writes the samples and reloads the counter
+/// (PEBS).
 const PRECISE: u32 = 2;
-/// [`Event::slow_read_flags`]: the event [may wait](EventConfig::may_wait) while it is enabled.
+/// Bit of [`Event::slow_read_flags`]: the event [may wait](EventConfig::may_wait) while it is
+/// enabled.
 const WAITS: u32 = 4;
 
 /// Returns the initial [`Event::slow_read_flags`] for a configuration.
@@ -268,7 +271,8 @@ impl Event {
         Cycles(self.running_cycles.load(Relaxed))
     }
 
-    /// Returns the time in which the event was enabled: of all closed windows, and of all waits that have ended.
+    /// Returns the time in which the event was enabled: the time of all closed windows plus the
+    /// time of all waits that have ended.
     pub(super) fn enabled_time(&self) -> Cycles {
         self.running_time()
             .plus(Cycles(self.waited_cycles.load(Relaxed)))
@@ -292,7 +296,8 @@ impl Event {
         self.dropped_task_count.fetch_add(1, Relaxed);
     }
 
-    /// Returns the number of tasks that the event stopped counting, since they executed a program that it must not count.
+    /// Returns the number of tasks that the event stopped counting, because the tasks executed a
+    /// program that the event must not count.
     pub(super) fn dropped_task_count(&self) -> u32 {
         self.dropped_task_count.load(Relaxed)
     }

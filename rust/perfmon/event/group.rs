@@ -52,16 +52,17 @@ pub(super) struct LockedGroup<'a> {
 impl LockedGroup<'_> {
     /// Returns the leader of the group.
     pub(super) fn leader(&self) -> &Event {
-        // SAFETY: `as_ref` requires an event that is alive: the leader is the event that `lock` was called with, which
-        // is borrowed, or it is in `members`, which it leaves, before it is freed, under the lock that `self` holds.
+        // SAFETY: `as_ref` requires an event that is alive: the leader is the event that `lock` was
+        // called with, which is borrowed, or the leader is in `members`. A leader leaves `members`
+        // before it is freed, under the lock that `self` holds.
         unsafe { self.leader.as_ref() }
     }
 
     /// Returns all events of the group, the leader first.
     pub(super) fn events(&self) -> impl Iterator<Item = &Event> {
         let siblings = self.members.siblings.iter();
-        // SAFETY: `as_ref` requires an event that is alive: an event leaves `members`, before it is freed, under the
-        // lock, which `self` holds.
+        // SAFETY: `as_ref` requires an event that is alive: an event leaves `members` before it is
+        // freed, under the lock that `self` holds.
         let siblings = siblings.map(|sibling| unsafe { sibling.as_ref() });
         // `chain` is called by its path, since the trait `Init` has a method `chain`, too.
         Iterator::chain(core::iter::once(self.leader()), siblings)

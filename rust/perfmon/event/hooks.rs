@@ -2,8 +2,9 @@
 //! The tracepoints that follow tasks. The module's functions are registered only while events need them, so that they
 //! cost nothing otherwise.
 //!
-//! Kernel threads register and unregister the functions. That takes long, since the kernel waits for all CPUs. A program
-//! of low priority would take even longer, and meanwhile delay the first events of all other programs.
+//! Kernel threads register and unregister the functions. That takes long, since the kernel waits
+//! for all CPUs. If a program of low priority did this work, it would take even longer, and would
+//! delay the first events of all other programs.
 
 use super::{
     cgroup, mapping_records, new_cgroups, slow_switch_users::SLOW_SWITCH_USERS, switch, table,
@@ -43,8 +44,9 @@ struct Hooks {
     probes: [Probe; 5],
     /// The functions for tasks that move to other cgroups, and for new cgroups; `None` on a kernel without cgroups.
     cgroup_probes: [Option<Probe>; 3],
-    /// Programs may still have the right to use RDPMC from perf, so [`SLOW_SWITCH_USERS`] is one higher while the
-    /// functions are registered. With place-holders the function for switches looks for such programs.
+    /// Programs may still have the right to use RDPMC from perf, so [`SLOW_SWITCH_USERS`] is one
+    /// higher while the functions are registered. If the module uses place-holders, the function
+    /// for switches looks for such programs instead.
     rdpmc_left_by_perf: bool,
 }
 
@@ -122,11 +124,11 @@ pub(super) unsafe fn init() {
     // SAFETY: A lock must be initialized once, before its first use: the caller calls this once, before there can be
     // events, and only events and the module's exit lock `HOOKS`.
     unsafe { HOOKS.init() };
-    // SAFETY: `table::init` requires that it is called once, before there can be contexts: the caller calls this once,
-    // before there can be events, which contexts are for.
+    // SAFETY: `table::init` requires that it is called once, before there can be contexts: the
+    // caller calls this once, before there can be events, and contexts are made only for events.
     unsafe { table::init() };
-    // SAFETY: `mapping_records::init` requires that it is called once, before there can be events: the caller promises both
-    // for this function.
+    // SAFETY: `mapping_records::init` requires that it is called once, before there can be events:
+    // the caller calls this once, before there can be events.
     unsafe { mapping_records::init() };
 }
 
@@ -141,7 +143,7 @@ pub(super) fn add_user(wants_mappings: bool) -> Result {
         remove_mapping_user(wants_mappings);
         return Err(error);
     }
-    // Registers again if the tracepoints were unregistered before the event could be counted.
+    // Tries again if the tracepoints were unregistered before the event could be added to `USERS`.
     while !add_user_if_registered() {
         let mut result = Ok(());
         kernel_thread::call(|| result = register());
@@ -173,7 +175,7 @@ fn add_user_if_registered() -> bool {
     USERS.fetch_update(Acquire, Acquire, add).is_ok()
 }
 
-/// Undoes [`add_user`] for an event that no context has any more.
+/// Undoes [`add_user`] for an event that has no slots any more.
 ///
 /// After the last event the functions stay registered for up to a second, so that the next event need not register them
 /// again, which takes long: the kernel waits for all CPUs.
@@ -211,8 +213,9 @@ unsafe extern "C" fn unregister_if_unused() {
     }
 }
 
-/// Unregisters the functions, if no event uses them. Returns false if the caller has to try again: a fork may be under
-/// way, from whose child [`task_lifecycle::on_new_task`] has to take the right to use RDPMC.
+/// Unregisters the functions, if no event uses them. Returns false if the caller has to try again:
+/// a fork may be under way, and [`task_lifecycle::on_new_task`] has to take the right to use RDPMC
+/// from its child.
 fn try_unregister() -> bool {
     // The lock is taken before `USERS` becomes 0, so that a caller that registers the functions again waits until they
     // were unregistered.

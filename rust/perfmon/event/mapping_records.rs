@@ -98,8 +98,9 @@ pub(super) fn remove_user(wants_mappings: bool) -> bool {
 fn register() -> Result {
     let _probes = PROBES.lock();
     if REGISTERED.load(SeqCst) == 0 {
-        // SAFETY: `mappings::begin` sleeps, and requires probes that are not registered: this task may sleep, since
-        // it locks a mutex, and `REGISTERED`, under that lock, says that they are not.
+        // SAFETY: `mappings::begin` sleeps, and requires probes that are not registered: this task
+        // may sleep, since it locks a mutex, and `REGISTERED`, read under that lock, is 0, so the
+        // probes are not registered.
         unsafe { mappings::begin(on_map, on_new_program) }?;
         REGISTERED.store(1, SeqCst);
     }
@@ -117,8 +118,9 @@ pub(super) fn unregister_if_unused() {
         REGISTERED.store(1, SeqCst);
         return;
     }
-    // SAFETY: `mappings::end` sleeps, and requires probes that are registered: this task may sleep, and `REGISTERED`,
-    // under the lock, said that they are; it is 0 now, so they are unregistered once.
+    // SAFETY: `mappings::end` sleeps, and requires probes that are registered: this task may sleep,
+    // and `REGISTERED` was 1, read under the lock, so the probes are registered. `REGISTERED` is 0
+    // now, so they are unregistered once.
     unsafe { mappings::end() };
 }
 
@@ -178,8 +180,8 @@ fn may_record_mapping(slots: &Slots) -> bool {
     !is_in_exec || slots.exec == ExecStage::MayRecordMappings
 }
 
-/// Handles the probe of `setup_new_exec()`: the current task begins to execute a program, whose credentials are
-/// known, and of which nothing is mapped yet.
+/// Handles the probe of `setup_new_exec()`: the current task begins to execute a program. The
+/// program's credentials are known, and nothing of the program is mapped yet.
 ///
 /// # Safety
 ///

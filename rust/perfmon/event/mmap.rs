@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The mappings of an event's page, from which programs read the count without a system call, and of its ring.
 //!
-//! A program may execute RDPMC while it has mapped the page of an event of one of its own threads (sys/rdpmc.c
-//! explains how it gets and loses that right). So the counters must not show such a program what they have counted for
-//! other tasks (`switch::hide_counters_from`).
+//! A program may execute RDPMC while it has mapped the page of an event of one of its own threads
+//! (sys/rdpmc.c explains how it gets and loses that right). So the counters must not show to such a
+//! program what they have counted for other tasks (`switch::hide_counters_from`).
 
 use super::{
     attach::with_context,
@@ -124,7 +124,8 @@ fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNul
     Ok(memory.page.insert(page).start())
 }
 
-/// Counts a copy of a mapping, which mremap(2) makes, or the kernel when it splits a mapping.
+/// Counts a copy of a mapping. mremap(2) makes such a copy, and so does the kernel when it splits a
+/// mapping.
 pub(super) fn mapping_added(event: &Event, area: &Area<'_>) {
     let mappings = &event.mapped_memory.mappings;
     let _memory = event.mapped_memory.lock();

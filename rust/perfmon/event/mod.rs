@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The event interface: descriptors that count a task, also with the tasks that it creates, a CPU, or a cgroup.
+//! The event interface: descriptors that count a CPU, a cgroup, or a task. The tasks that the
+//! counted task creates can be included.
 //!
 //! An [`Event`](event::Event) has one sum. It counts through slots ([`slot`]): one in the context ([`context`]) of each
 //! task that it counts, or of its CPU, or of its cgroup on each CPU. The context switch ([`switch`]) closes the windows of

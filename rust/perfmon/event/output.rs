@@ -25,8 +25,8 @@ pub(super) fn release_memory(event: &Event) {
 ///
 /// # Errors
 ///
-/// EINVAL if `other` has no ring, or the two may not share a ring; EOPNOTSUPP if the samples of the new event can't have
-/// the ring's interrupts.
+/// EINVAL if `other` has no ring, or the two may not share a ring. EOPNOTSUPP if the ring wakes its
+/// reader after a number of samples, and the virtual PMU would merge samples of the new event.
 pub(super) fn check_output(config: &EventConfig, target: &Target, other: &Event) -> Result {
     shared_ring(config, config.sampling.trigger, target, other).map(|_| ())
 }
@@ -35,8 +35,9 @@ pub(super) fn check_output(config: &EventConfig, target: &Target, other: &Event)
 ///
 /// # Errors
 ///
-/// EINVAL if the event is mapped, `other` has no ring, or the two may not share a ring; EOPNOTSUPP if the event's samples
-/// can't have the ring's interrupts.
+/// EINVAL if the event is mapped, `other` has no ring, or the two may not share a ring. EOPNOTSUPP
+/// if the ring wakes its reader after a number of samples, and the virtual PMU merges samples of
+/// the event.
 pub(super) fn set_output(event: &Event, other: Option<&Event>) -> Result {
     let new_ring = match other {
         None => None,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Moving events to other counters, so that a new event gets a counter ([`crate::logic::reassign`]).
 //!
-//! Events that share a counter move together to a free counter. If no such moves make room, single events move: the
-//! events of a counter that exclude the new event. Each moves to a counter whose events all have its event select, to a
-//! free counter, or to a counter from which other events can move in the same way.
+//! Events that share a counter move together to a free counter. If no such moves make room, single
+//! events move, namely the events of one counter that exclude the new event. Each of them moves to
+//! a counter whose events all have the same event select as this event, to a free counter, or to a
+//! counter from which other events can move in the same way.
 //!
 //! An event is in the list of its counter from when it is attached until it is closed. If all events of a counter are in
 //! its list, they can move: first the events become users of the new counter, then their slots close their windows on the
@@ -75,7 +76,8 @@ impl MovableEvents {
     /// Returns the events.
     fn each(&self) -> impl Iterator<Item = &Event> {
         self.0.iter().flatten().map(|event| {
-            // SAFETY: `as_ref` requires an event that is alive: by the invariant each event in the list is.
+            // SAFETY: `as_ref` requires an event that is alive: by the invariant of `MovableEvents`
+            // each event in the list is alive.
             unsafe { event.as_ref() }
         })
     }
@@ -149,7 +151,7 @@ pub(super) unsafe fn init() {
     unsafe { MOVABLE.init() };
 }
 
-/// Lets an event, which has been attached, move to other counters, until [`remove`].
+/// Lets an event that has been attached move to other counters, until [`remove`] is called.
 pub(super) fn add(event: &Event) {
     let config = &event.config;
     if !config.takes_counter() || config.takes_turns || config.sampling.is_precise {
@@ -180,7 +182,7 @@ pub(super) struct Room {
     /// The counter that the new event may have. `None` if no moves make room, or if a counter to which events move is broken:
     /// the counter does not hold what is written to it.
     pub(super) counter: Option<CounterId>,
-    /// Events have moved, or may have moved, also if there is no room.
+    /// Events have moved, or may have moved. This can be true even if `counter` is `None`.
     pub(super) has_moved: bool,
 }
 
@@ -231,12 +233,14 @@ pub(super) fn make_room(ownership: &mut Ownership, target: &Target, config: &Eve
     }
 }
 
-/// The level of a search: the moves that depend on the moves found here.
+/// The level of a nested search. The search on the next level finds moves on which the moves of
+/// this level depend.
 #[derive(Clone, Copy)]
 struct SearchLevel {
     /// The counters, as a mask, on which room is being made already: no event moves to them.
     forbidden: u64,
-    /// The number of moves that may depend on each other.
+    /// The number of moves, from this level on, that may depend on each other. With 0, no event may
+    /// move.
     depth: u8,
 }
 
@@ -271,8 +275,9 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Makes room on one of `counters` for an event of `target` with `config`, by moving the events that exclude it. Returns
-    /// the counter; `None` if room can be made on none of them, or not in [`MAX_STEPS`].
+    /// Makes room on one of `counters` for an event of `target` with `config`, by moving the events
+    /// that exclude it. Returns the counter; `None` if room can be made on none of `counters`, or
+    /// not within [`MAX_STEPS`] steps.
     #[inline(never)]
     fn make_room(
         &mut self,
@@ -306,7 +311,8 @@ impl Search<'_> {
         admits(self.ownership, target, config, counter).then_some(counter)
     }
 
-    /// Returns whether all events can move that exclude a new event of `target` with `config` from the counter.
+    /// Returns whether each event that excludes a new event of `target` with `config` from the
+    /// counter can move to another counter.
     fn can_make_room_on(
         &self,
         counter: CounterId,
@@ -344,7 +350,7 @@ impl Search<'_> {
             .or_else(|| each_counter(counters & self.ownership.free_counters()).next())
     }
 
-    /// Takes one of [`MAX_STEPS`]. Returns false if none is left.
+    /// Takes one of the steps that the search may still take. Returns false if no step is left.
     fn take_step(&self) -> bool {
         let steps_left = self.steps_left.get().checked_sub(1);
         self.steps_left.set(steps_left.unwrap_or(0));
@@ -453,7 +459,8 @@ fn move_events(
     // Waits for forks that have not seen the new counter, so that their children's contexts are in the table.
     drop(table::lock());
     // The number of slots that may still have the old counter. Slots that are inherited from now on get the new one.
-    // ATOMICS: relaxed: a context is visited after the call for the context before has returned.
+    // ATOMICS: relaxed: each context is visited only after the call for the previous context has
+    // returned.
     let slots_left = AtomicUsize::new(events.each().map(Event::slot_count).sum());
     let update_slots = |here: Option<ThisCpu<'_>>, slots: &mut Slots| {
         slots_left.fetch_sub(update_counters(here, slots), Relaxed);

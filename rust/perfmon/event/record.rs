@@ -18,7 +18,8 @@ use kernel::{bindings, task::Task};
 
 /// The number of events that record context switches.
 ///
-/// ATOMICS: relaxed. It is raised together with [`SLOW_SWITCH_USERS`], before the event is attached.
+/// ATOMICS: relaxed. The number is raised together with [`SLOW_SWITCH_USERS`], before the event is
+/// attached.
 static SWITCH_RECORDERS: AtomicU32 = AtomicU32::new(0);
 
 /// Makes switches take the slow path, if the event writes records or samples at each of them. Must be called before the
@@ -65,8 +66,8 @@ pub(super) fn write_task_change_here(here: ThisCpu<'_>, change: &TaskChange<'_>)
     });
 }
 
-/// Calls `f` with the slots of the current task, if it has events: also on a CPU that is not used for counting, where no
-/// context is loaded. Must be called with interrupts off.
+/// Calls `f` with the slots of the current task, if the task has events. This includes a CPU that
+/// is not used for counting, where no context is loaded. Must be called with interrupts off.
 pub(super) fn with_slots_of_task(here: ThisCpu<'_>, mut f: impl FnMut(&mut Slots)) {
     if let Some(mut slots) = HeldContext::of_task(here) {
         f(&mut slots);

@@ -26,10 +26,12 @@ pub(super) fn max_sample_rate() -> u32 {
     parameter(&module_parameters::perf_event_max_sample_rate)
 }
 
-/// Takes a counter that can count an event together with the events that its target has now; [`CounterId::NONE`] for
-/// an event that counts nothing. For an event that takes turns, also takes the counters on which other events of the
-/// target take turns: these suffice if no counter is free. Also takes the extra register that the event needs, and
-/// [uses another one](EventConfig::swap_extra_register) if that is in use.
+/// Takes a counter that can count an event together with the events that its target has now;
+/// [`CounterId::NONE`] for an event that counts nothing. For an event that takes turns, also takes
+/// the counters on which other events of the target take turns: the event can use these counters if
+/// no counter is free. Also takes the extra register that the event needs, and [changes to the
+/// other register](EventConfig::swap_extra_register) that can hold the value if the first one is in
+/// use with another value.
 ///
 /// # Errors
 ///
@@ -81,7 +83,8 @@ fn take_with_register(config: &mut EventConfig, target: &Target) -> Result<Chose
 }
 
 /// Does what [`take_counters`] does, with the extra register that `config` has, if any.
-// Not inlined: its frame is large, since it has the users of a counter, and must not be on the stack of later calls.
+// Not inlined: the stack frame of this function is large, since it contains the users of a counter,
+// and must not be on the stack of later calls.
 #[inline(never)]
 fn take_counters_only(config: &EventConfig, target: &Target) -> Result<ChosenCounters> {
     let check_cpu = |ownership: &Ownership| match target {
@@ -100,8 +103,9 @@ fn take_counters_only(config: &EventConfig, target: &Target) -> Result<ChosenCou
         return Ok(ChosenCounters::only(CounterId::NONE));
     }
     let place = target.place();
-    // An event that does not take turns is checked once more when it is attached. An event that takes turns may share the
-    // counters of those that are opened meanwhile, so it reads them under the lock.
+    // An event that does not take turns is checked once more when it is attached. An event that
+    // takes turns may share counters with events that are opened meanwhile, so the counters of
+    // these events are read under the lock.
     let counters_before = (!config.takes_turns).then(|| own_counters(target, config));
     let check = |ownership: &Ownership| {
         check_cpu(ownership)?;
@@ -144,7 +148,7 @@ fn take_counters_only(config: &EventConfig, target: &Target) -> Result<ChosenCou
 ///
 /// # Errors
 ///
-/// ENOENT if they don't.
+/// ENOENT if CPUs of that kind do not count the event.
 fn check_kind(config: &EventConfig, cpu: CpuId) -> Result {
     if config.counts_on(percpu::of_cpu(cpu).core_kind()) {
         Ok(())

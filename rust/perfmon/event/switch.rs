@@ -55,8 +55,8 @@ pub(super) unsafe extern "C" fn on_switch(
     }
 }
 
-/// Does what [`on_switch`] does, while there are place-holders. Events of perf can be opened then, so a program may have
-/// got the right to use RDPMC from perf since it ran last.
+/// Does what [`on_switch`] does, while there are place-holders. Events of perf can be opened then,
+/// so perf may have given a program the right to use RDPMC since the program ran last.
 ///
 /// # Safety
 ///
@@ -161,19 +161,21 @@ fn exchange_contexts(
     }
     while_unloaded(&mut readings);
     let percpu = here.percpu();
-    // ATOMICS: pairs with the fence in `attach::on_each_loaded_context`. The address is published before the states of the
-    // events are loaded: `try_load` exchanges a value, which is a full barrier on x86. So either a task that changes a
-    // state finds the address, and calls this CPU, or the windows open by the new state. Nothing on this CPU uses the
-    // address before the context is loaded: interrupts are off, and NMIs use no contexts.
+    // ATOMICS: pairs with the fence in `attach::on_each_loaded_context`. The address is published
+    // before the states of the events are loaded: `try_load` exchanges a value, which is a full
+    // barrier on x86. So either a task that changes a state finds the address, and calls this CPU,
+    // or this CPU opens the windows by the new state. Nothing on this CPU uses the address before
+    // the context is loaded: interrupts are off, and NMIs use no contexts.
     percpu
         .task_context
         .publish(incoming.map_or(0, Context::address));
     compiler_fence(SeqCst);
     match incoming {
         Some(context) if percpu.brought_up.get() != 0 && context.try_load(here) => {
-            // SAFETY: `assume` requires a context that is loaded here, interrupts off, and no other user: `try_load`
-            // has just loaded it, which had no holder, and in this folder a `ThisCpu` is passed on only while
-            // interrupts are off, until `slots` is dropped.
+            // SAFETY: `assume` requires a context that is loaded here, interrupts off, and no other
+            // user: `try_load` has just loaded the context, which had no holder before, and in this
+            // folder a `ThisCpu` is passed on only while interrupts are off, until `slots` is
+            // dropped.
             let mut slots = unsafe { HeldContext::assume(context) };
             readings.open_windows(here, &mut slots);
         }
@@ -195,9 +197,9 @@ fn mark_broken_if_refused(here: ThisCpu<'_>, context: &Context) {
     }
 }
 
-/// Marks the events of the running task as broken, if this CPU's counters can't be used. The context switch marks events
-/// that are enabled already; this function is for events that are enabled while the task runs. Must be called with
-/// interrupts off.
+/// Marks the events of the running task as broken, if this CPU's counters can't be used. The
+/// context switch marks events that are enabled already. This function marks events that are
+/// enabled while the task runs. Must be called with interrupts off.
 pub(super) fn mark_current_broken_if_refused(here: ThisCpu<'_>) {
     // SAFETY: `TASKS.find` requires preemption to be off: a `ThisCpu` is passed on in this folder only while
     // interrupts are off, so they are off until this function returns, after the last use of the context.
@@ -233,7 +235,7 @@ pub(crate) fn load_contexts(here: ThisCpu<'_>) {
     }
 }
 
-/// Closes the windows on this CPU of events that were disabled after their last allowed sample.
+/// Closes, on this CPU, the windows of events that were disabled after their last allowed sample.
 ///
 /// # Safety
 ///

@@ -146,7 +146,7 @@ impl<T: Entry> Lists<T> {
         Ok(Self(memory, PhantomData))
     }
 
-    /// Frees lists of [`new`](Self::new), or empties the initial lists.
+    /// Frees lists that come from [`new`](Self::new), or empties the initial lists.
     ///
     /// # Safety
     ///
@@ -289,7 +289,8 @@ impl<T: Entry> Table<T> {
         None
     }
 
-    /// Adds an entry whose key has none. After the caller has released the lock, it calls [`Self::grow_if_crowded`].
+    /// Adds an entry for a key that has no entry yet. The caller releases the lock afterwards, and
+    /// then calls [`Self::grow_if_crowded`].
     pub(super) fn add(&self, _lock: &mut Lock, entry: KBox<T>) {
         // SAFETY: `lists` requires the lock: `_lock` is its guard, and outlives the result.
         let lists = unsafe { self.lists() };
@@ -371,9 +372,9 @@ impl<T: Entry> Table<T> {
     /// Queues [`grow_crowded`] for a kernel thread, if there are more entries than lists.
     pub(super) fn grow_if_crowded(&self) {
         if self.next_list_count().is_some() {
-            // SAFETY: The function requires a callback that stays until it has been called: `hooks::finish` waits for
-            // that before the module is unloaded. `grow_crowded` requires a kernel thread that may sleep, as the caller
-            // of it is.
+            // SAFETY: The function requires a callback that stays until it has been called:
+            // `hooks::finish` waits for that before the module is unloaded. `grow_crowded` requires
+            // a kernel thread that may sleep, and `perfmon_call_soon()` has such a thread call it.
             unsafe { ffi::perfmon_call_soon(Some(grow_crowded)) };
         }
     }

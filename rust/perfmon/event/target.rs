@@ -118,7 +118,7 @@ impl Target {
 }
 
 impl Target {
-    /// Finds the target that `pid` and `cpu` name, as for perf_event_open(2).
+    /// Finds the target that `pid` and `cpu` name, with their meaning in perf_event_open(2).
     ///
     /// # Errors
     ///

@@ -59,7 +59,7 @@ pub(super) unsafe extern "C" fn on_new_task(
             return;
         }
         if insert_inherited_context(slots, inherits, task).is_err() {
-            // The events' sums miss what the new task does.
+            // From now on the events' sums lack what the new task does.
             for slot in slots.iter().filter(|slot| inherits(slot.event())) {
                 slot.event().mark_broken();
             }
@@ -83,7 +83,7 @@ fn with_current_task_slots(f: impl Fn(Option<ThisCpu<'_>>, &mut Slots)) {
     }
 }
 
-/// Makes a context for `task` with the slots that it inherits, and adds it to the table.
+/// Makes a context with the slots that `task` inherits, and adds the context to the table.
 ///
 /// # Errors
 ///

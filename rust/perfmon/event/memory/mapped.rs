@@ -53,8 +53,9 @@ pub(in crate::event) struct Mappings {
     /// The number of mappings in `mm`. Their areas are marked
     /// ([`Area::set_rdpmc_mark`](crate::sys::descriptor::Area::set_rdpmc_mark)).
     pub(in crate::event) own_count: AtomicU32,
-    /// The address space of the counted program when the first mapping of `own_count` was made. A task that executes
-    /// another program gets another address space, in which these mappings are not.
+    /// The address space of the counted program when the first mapping of `own_count` was made. A
+    /// task that executes another program gets another address space, which does not have these
+    /// mappings.
     mm: AtomicPtr<bindings::mm_struct>,
 }
 

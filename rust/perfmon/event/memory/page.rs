@@ -22,8 +22,8 @@ unsafe impl Send for EventPage {}
 unsafe impl Sync for EventPage {}
 
 impl EventPage {
-    /// Allocates a page, which says that no window of the event is open. `width` is the width of the event's counter in
-    /// bits.
+    /// Allocates a page with the contents for an event without an open window. `width` is the width
+    /// of the event's counter in bits.
     ///
     /// # Errors
     ///

@@ -20,9 +20,9 @@ struct RingData(NonNull<u64>);
 
 // SAFETY: `Send` requires that any task may use and drop the value: the memory is the kernel's and belongs to no task.
 unsafe impl Send for RingData {}
-// SAFETY: `Sync` requires that several tasks may use the value at once: `&RingData` gives only the pointer. The ring's
-// writer accesses the memory after it with volatile writes ([`crate::ring`]), since programs that map the memory may
-// access it at the same time.
+// SAFETY: `Sync` requires that several tasks may use the value at once: `&RingData` gives only the
+// pointer. The ring's writer accesses the memory behind the pointer with volatile writes
+// ([`crate::ring`]), since programs that map the memory may access it at the same time.
 unsafe impl Sync for RingData {}
 
 impl RingData {

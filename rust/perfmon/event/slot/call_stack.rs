@@ -8,7 +8,8 @@ use crate::{cpu::ThisCpu, pmu::lbr};
 
 /// Returns whether the call stack is in the branch records: an open window records calls.
 fn is_recorded(slots: &Slots) -> bool {
-    // Without capacity, no event of the task records calls, as in most tasks: their switches need not look at each slot.
+    // If the capacity is 0, no event of the task records calls. Most tasks have no such events, and
+    // a switch of such a task need not look at each slot.
     slots.calls.words.capacity() != 0
         && slots
             .iter()

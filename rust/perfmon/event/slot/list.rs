@@ -43,7 +43,7 @@ pub(in crate::event) struct Slots {
 /// The stage of an exec of a task.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::event) enum ExecStage {
-    /// The task's program may be shown: the exec has succeeded, or there was none.
+    /// Samples may show the task's program: the exec has succeeded, or there was none.
     Done,
     /// The exec has begun, and it is not known whether the events may count the new program, so samples show nothing of
     /// the program. After an exec that has failed, this stage lasts until the task's end.
@@ -210,7 +210,8 @@ pub(in crate::event) fn own_counters(
         };
         if event.config.takes_turns {
             let counters = event.counters();
-            // The lowest counter is general, if any is, and events require the same of all general counters.
+            // The lowest counter is a general one, if the event may use any general counter. An
+            // event has the same demand on all general counters.
             let can_share_general = each_counter(counters).next().is_none_or(can_share);
             own_counters.add_turns(counters, |counter| match counter.kind() {
                 CounterKind::General(_) => can_share_general,
@@ -223,8 +224,8 @@ pub(in crate::event) fn own_counters(
     own_counters
 }
 
-/// Returns the conflicts that the events of the slots have with the value `extra`, for a new event. The new event is to
-/// count on `cpu`, or on all CPUs for `None`.
+/// Returns the conflicts between the events of the slots and a new event that needs the value
+/// `extra` in an extra register. The new event is to count on `cpu`, or on all CPUs for `None`.
 pub(in crate::event) fn register_conflicts(
     slots: &Slots,
     extra: ExtraValue,
@@ -247,13 +248,13 @@ pub(in crate::event) fn register_conflicts(
     conflicts
 }
 
-/// The conflicts over an extra register that a new event needs: the kinds of events of a context that use the register
-/// with another value.
+/// The conflicts over the extra register that a new event needs: which sorts of events of the
+/// context use the register with another value.
 #[derive(Clone, Copy, Default)]
 pub(in crate::event) struct RegisterConflicts {
-    /// Such an event keeps the register all the time.
+    /// An event that uses another value keeps the register all the time.
     always: bool,
-    /// Such an event takes turns, so it has the register only in its turns.
+    /// An event that uses another value takes turns, so it has the register only in its turns.
     with_turns: bool,
 }
 
@@ -336,7 +337,8 @@ pub(in crate::event) fn inherit(
     for slot in parent_slots.iter().filter(|slot| inherits(slot.event())) {
         let leader = slot.leader.index().and_then(|index| {
             let leader = parent_slots.get(index)?.event();
-            // The child's leader has the same index if all slots before it are inherited, as usual, or else a lower one.
+            // The leader's slot has the same index in the child if all slots before it are
+            // inherited, which is usual. Otherwise it has a lower index.
             child_slots
                 .iter()
                 .take(index + 1)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The readings of counters at a context switch, by which windows are opened and closed.
+//! The readings of counters, for example at a context switch, with which windows are opened and
+//! closed.
 
 use super::{list::Slots, slot::Slot};
 use crate::{

@@ -42,8 +42,8 @@ pub(super) fn arm_slots(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
             slot.arm_counter(here, now, task);
         }
     }
-    // Other events may share the counters that were loaded, and programs may be reading the pages of these events:
-    // correct the offsets in the pages.
+    // Other events may share the counters that were loaded, and programs may be reading the pages
+    // of these events. So the offsets in the pages are corrected.
     here.percpu().correct_pages();
 }
 
@@ -176,7 +176,8 @@ impl Slot {
         // `disarm_counter` calls that when the window closes, before the event can be freed.
         let state = unsafe { percpu.arm_sampler(counter, sampler, task, armed, min_load) };
         if ![0, self.recorded_suspension].contains(&percpu.samplers.suspension()) {
-            // Samples of another event have taken too much time. This event has none either until the next tick.
+            // Samples of another event have taken too much time. This event takes no samples either
+            // until the next tick.
             self.record_throttling(here, true);
         }
         let events_left = (events_left as i64).max(0) as u64;

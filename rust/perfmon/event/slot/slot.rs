@@ -50,8 +50,9 @@ pub(in crate::event) struct Slot {
     pub(super) page_entry: Option<EntryIndex>,
     /// The position of the slot between two samples.
     pub(super) phase: Phase,
-    /// The suspension whose THROTTLE record was written last, as `suspension()` of the CPU's samplers returns it; 0 if
-    /// there is none. If windows open and close often during a suspension, one has the records THROTTLE and UNTHROTTLE.
+    /// The suspension whose THROTTLE record was written last, as `suspension()` of the CPU's
+    /// samplers returns it; 0 if there is none. If windows open and close often during a
+    /// suspension, the records THROTTLE and UNTHROTTLE are written for only one of these windows.
     pub(super) recorded_suspension: u32,
     /// The count and the time of the slot's closed windows.
     closed_windows_count: EventCount,
@@ -68,7 +69,7 @@ pub(in crate::event) struct Slot {
 // A context switch goes through the slots, and multiplies by their size.
 const _: () = assert!(size_of::<Slot>() == 128);
 
-/// [`Slot::cpu`]: the slot counts on all CPUs.
+/// Value of [`Slot::cpu`]: the slot counts on all CPUs.
 const ANY_CPU: u32 = u32::MAX;
 
 // SAFETY: `Send` requires that any task may use and drop the value: it has plain values, a `UserPagePtr`, which is
@@ -107,8 +108,9 @@ impl Slot {
     /// Returns the event.
     #[inline(always)]
     pub(in crate::event) fn event<'a>(&self) -> &'a Event {
-        // SAFETY: `as_ref` requires an event that is alive: by the invariant of `Slot` it is while the slot is in a
-        // context, and callers hold the context as long as they use the reference.
+        // SAFETY: `as_ref` requires an event that is alive: by the invariant of `Slot` the event is
+        // alive while the slot is in a context, and callers hold the context as long as they use
+        // the reference.
         unsafe { self.event.as_ref() }
     }
 
@@ -130,7 +132,8 @@ impl Slot {
         cpu.is_none_or(|cpu| self.counts_on(cpu.as_u32().into()))
     }
 
-    /// Returns whether the event is enabled for this slot. Says nothing about its group's leader.
+    /// Returns whether the event is enabled for this slot, without regard to the leader of its
+    /// group.
     #[inline(always)]
     pub(super) fn is_enabled(&self) -> bool {
         self.event().state().is_enabled(self.enabled_at)
@@ -255,13 +258,15 @@ impl Slot {
         self.event().add_window(count, time);
     }
 
-    /// Notes that a wait begins: for a turn, or for a CPU that counts the event.
+    /// Begins a wait for a turn, or for a CPU that counts the event. `now` is the time in TSC
+    /// cycles.
     pub(super) fn begin_wait(&mut self, now: u64) {
         self.start_time = now;
         self.is_waiting = true;
     }
 
-    /// Adds the time of the wait, if the slot waits, and ends the wait.
+    /// Ends the wait, if the slot waits, and adds the time of the wait to that of the slot and of
+    /// the event. `now` is the time in TSC cycles.
     pub(super) fn end_wait(&mut self, now: u64) {
         if core::mem::take(&mut self.is_waiting) {
             let time = now.wrapping_sub(self.start_time);

@@ -59,8 +59,9 @@ impl Slots {
         turns::group_fits(self.as_mut_slice(), leader)
     }
 
-    /// Returns an event that takes turns, and one of `free_counters` that this event could use, too, if a new event can then
-    /// have one of the counters `wanted`. `None` if there is no such event.
+    /// Returns an event that takes turns, and one of `free_counters` that this event could use,
+    /// too, if a new event can then have one of the counters `wanted`. Returns `None` if there is
+    /// no such event.
     pub(in crate::event) fn find_event_to_widen(
         &self,
         wanted: u64,

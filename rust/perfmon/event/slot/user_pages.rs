@@ -62,8 +62,9 @@ fn capabilities(event: &Event) -> u64 {
 /// The value of the field `capabilities` in a page that does not allow RDPMC, so that readers use read(2).
 const NO_RDPMC: u64 = UserPage::CAP_BIT0_IS_DEPRECATED;
 
-/// Writes to the pages of slots with open windows how to compute their counts with RDPMC. If that is not possible, for
-/// example because the CPU's table of pages is full, the page says that its reader has to use read(2).
+/// Writes, to the pages of slots with open windows, how a program computes the counts with RDPMC.
+/// If RDPMC can't be used, for example because the CPU's table of pages is full, the page says that
+/// its reader has to use read(2).
 #[cold]
 #[inline(never)]
 pub(super) fn show_open_windows(here: ThisCpu<'_>, slots: &mut Slots) {

@@ -78,8 +78,10 @@ impl Readings {
 }
 
 impl Slots {
-    /// Enables or disables an event that has a slot here, by the fast path: if no slot of the context has a leader, a
-    /// page, turns or samples. Otherwise returns false, and changes nothing.
+    /// Enables or disables an event by the fast path. Returns false, and changes nothing, if the
+    /// fast path is not possible: a slot of the context has a leader, a page, samples, turns or
+    /// other waits, or an event that differs between kinds of cores; a counter was tampered with;
+    /// or the event has no slot here.
     #[inline(always)]
     pub(in crate::event) fn set_enabled(
         &mut self,
@@ -109,8 +111,8 @@ impl Slots {
         true
     }
 
-    /// Returns whether a slot of the context is enabled on this CPU, also if the CPU is not used for counting, so that no
-    /// window is open.
+    /// Returns whether a slot of the context is enabled on this CPU. On a CPU that is not used for
+    /// counting, no window is open, but slots can be enabled.
     pub(in crate::event) fn is_enabled_here(&self, here: ThisCpu<'_>, slot: &Slot) -> bool {
         let percpu = here.percpu();
         slot.is_enabled_here()
@@ -157,8 +159,8 @@ pub(in crate::event) fn with_windows_closed(
     }
 }
 
-/// Gives each slot the present counter of its event. If the context is loaded on `here`, its windows close for that moment.
-/// Returns the number of slots whose counter has changed.
+/// Gives each slot the present counter of its event. If the context is loaded on `here`, its
+/// windows are closed during the change. Returns the number of slots whose counter has changed.
 pub(in crate::event) fn update_counters(here: Option<ThisCpu<'_>>, slots: &mut Slots) -> usize {
     let count = slots.iter().filter(|slot| slot.has_other_counter()).count();
     if count != 0 {
@@ -169,8 +171,8 @@ pub(in crate::event) fn update_counters(here: Option<ThisCpu<'_>>, slots: &mut S
     count
 }
 
-/// Marks the events as broken that have open windows on counters which were tampered with: the counters' registers don't
-/// hold what the module wrote.
+/// Marks as broken the events that have open windows on tampered counters: the registers of these
+/// counters do not hold what the module wrote.
 #[cold]
 #[inline(never)]
 fn mark_tampered(here: ThisCpu<'_>, slots: &Slots) {
