@@ -149,8 +149,8 @@ fn account_for_due_samples(
     events_since_due
 }
 
-/// Returns the period that gives one sample every `interval` cycles, for an event that was counted `counted` times in
-/// `elapsed` cycles.
+/// Returns the period that gives one sample every `interval` cycles, for an event that happened
+/// `counted` times in `elapsed` cycles.
 #[cold]
 fn period_for_interval(counted: u64, elapsed: u64, interval: u64) -> u64 {
     period_for(counted, elapsed, interval)
@@ -242,7 +242,8 @@ pub(super) fn follow_frequencies(here: ThisCpu<'_>, pmu: &Pmu) {
 /// Loads a counter for its next sample after a suspension. The samples that were due during the suspension are counted
 /// as lost.
 fn resume_counter(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
-    // A precise event has no samples by interrupt, not even while the processor takes none for it because of KVM.
+    // A precise event never has samples by interrupt, even while KVM is in use, so that the
+    // processor takes no samples for the event.
     let Some(sampler) = here
         .percpu()
         .sampler(counter)

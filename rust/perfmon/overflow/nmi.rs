@@ -47,8 +47,9 @@ impl Drop for Handler {
     }
 }
 
-/// Handles an NMI. Returns the number of PMIs that the NMI stands for; 0 (`NMI_DONE`) if the NMI is of another
-/// source. The kernel takes 2 and more as a hint that the next NMI may find nothing left to do.
+/// Handles an NMI. Returns the number of PMIs that the NMI stands for; 0 (`NMI_DONE`) if the NMI
+/// comes from another source. The kernel takes 2 and more as a hint that the next NMI may find
+/// nothing left to do.
 ///
 /// # Safety
 ///

@@ -48,12 +48,14 @@ pub(super) fn handle_pmi(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
 /// Returns the counters of `active_counters` whose overflow bits are set in the status register, and clears these bits.
 #[inline(always)]
 fn acknowledge(here: ThisCpu<'_>, global: &GlobalMsrs, active_counters: u64) -> u64 {
-    /// Set by an interrupt while DEBUGCTL has `FREEZE_PERFMON_ON_PMI`, which only other software sets. No counter counts
-    /// until the bit is cleared (Intel SDM, volume 3B, section 18.4.7).
+    /// The status bit that an interrupt sets while DEBUGCTL has `FREEZE_PERFMON_ON_PMI`, which only
+    /// other software sets. No counter counts until the status bit is cleared (Intel SDM, volume
+    /// 3B, section 18.4.7).
     const COUNTERS_FROZEN: u64 = 1 << 59;
 
     let status = msr::read(here, global.status);
-    // The PMI that froze the counters may be that of a full buffer, or of a counter that was stopped meanwhile.
+    // The PMI that froze the counters may come from a full buffer, or from a counter that was
+    // stopped meanwhile.
     let served = status & (active_counters | COUNTERS_FROZEN);
     if served != 0 {
         // The bits are cleared before the counters are read, so that a later overflow sets its bit again.
@@ -62,8 +64,9 @@ fn acknowledge(here: ThisCpu<'_>, global: &GlobalMsrs, active_counters: u64) -> 
     served & active_counters
 }
 
-/// Returns whether the status register shows an overflow of one of `counters`. The caller unmasks LVTPC only if there
-/// is none: processors may set bits of the status register late.
+/// Returns whether the status register shows an overflow of one of `counters`. If it shows an
+/// overflow, the caller must serve it before it unmasks LVTPC: processors may set bits of the
+/// status register late.
 #[inline(always)]
 fn has_overflow(here: ThisCpu<'_>, pmu: &Pmu, counters: u64) -> bool {
     match &pmu.registers.global {
@@ -112,7 +115,8 @@ fn handle_overflows(
     served_count
 }
 
-/// Takes the time of an NMI that began at `begin` from the budget. Suspends sampling if the budget is overdrawn.
+/// Subtracts the time of an NMI that began at `begin` from the budget. Suspends sampling if the
+/// budget is overdrawn.
 #[inline(always)]
 fn spend_budget(here: ThisCpu<'_>, pmu: &Pmu, begin: u64) {
     if here
@@ -183,9 +187,11 @@ fn serve_overflows_acknowledged_by_perf(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs
     }
 }
 
-/// Serves overflows until no counter has overflowed. Returns the number of overflows.
+/// Serves overflows until no counter has overflowed, in a limited number of rounds. Returns the
+/// number of overflows.
 fn drain_overflows(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
-    /// The round in which sampling is suspended, since the counters overflow by counting the handler itself.
+    /// The round in which sampling is suspended: after so many rounds, the counters probably
+    /// overflow because they count the handler itself.
     const SUSPEND_ROUND: u32 = 8;
     /// The largest number of rounds. More rounds with overflows are possible only if the status register is stuck.
     const MAX_ROUNDS: u32 = 64;

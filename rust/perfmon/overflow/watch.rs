@@ -78,7 +78,8 @@ fn find_lost_pmis(here: ThisCpu<'_>, pmu: &Pmu, active: u64) {
     if lost_counters & sampled_counters != 0 {
         restart_after_lost_pmi(here, pmu);
     }
-    // Counters without samples only have to be restarted: their totals are up to date.
+    // Counters that the trace does not sample only have to be restarted: their totals are up to
+    // date.
     for counter in each_counter(lost_counters & !sampled_counters & percpu.active_mask.get()) {
         pmu.stop_unchecked(here, counter);
         pmu.start(here, counter);

@@ -10,8 +10,9 @@ use core::ptr;
 use kernel::bindings;
 
 impl PerCpu {
-    /// Arms a stopped counter: its overflows become samples of `task`, or of this CPU if `task` is null. `min_load` is
-    /// the smallest number of events that the counter may be loaded for. Returns the state of the counter's samples.
+    /// Arms a stopped counter: its overflows become samples of `task`; null for an event of a CPU
+    /// or of a cgroup. `min_load` is the smallest number of events that the counter may be loaded
+    /// for. Returns the state of the counter's samples.
     ///
     /// # Safety
     ///

@@ -5,7 +5,8 @@ use super::Word;
 use crate::logic::throttle::Limits;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The cost of entering and leaving an interrupt, as the trial at load has measured it on one CPU; 0 if it has not.
+/// The cost of entering and leaving an interrupt, as the trial at load has measured it on one CPU;
+/// 0 without a measurement.
 ///
 /// ATOMICS: relaxed. The number orders no other access.
 static MEASURED_ENTRY_COST: AtomicU64 = AtomicU64::new(0);
@@ -21,7 +22,7 @@ pub(crate) struct Budget {
     overflow_is_imminent: Word,
     /// The average cost of entering and leaving an interrupt, each measurement clamped to `Limits::entry_bounds`.
     entry_cost: Word,
-    /// The time at which the last handler began whose overflow was imminent.
+    /// The beginning of the last handler that began while [`Self::overflow_is_imminent`] was set.
     imminent_handler_begin: Word,
     /// The time of wake-ups that was not subtracted from a tick's budget yet.
     wake_up_debt: Word,
@@ -38,8 +39,9 @@ impl Budget {
             .set(measured_cycles.clamp(min_cycles, max_cycles));
     }
 
-    /// Refills the budget at a tick. `wake_up_cycles` is the time of wake-ups since the last tick. It is subtracted
-    /// from the new budget, and what exceeds the budget from those of the next ticks.
+    /// Refills the budget at a tick. `wake_up_cycles` is the time of wake-ups since the last tick.
+    /// That time is subtracted from the new budget. If it exceeds the budget, the rest is
+    /// subtracted from the budgets of the next ticks, up to a limit.
     ///
     /// Also clears the mark of an imminent overflow: sampling may have been suspended since the mark was set, and then
     /// the time until the next overflow is not the cost of an interrupt.
@@ -80,10 +82,11 @@ impl Budget {
         )
     }
 
-    /// Adds the time since the last handler to the average cost of an interrupt. A single long time, because a
-    /// hypervisor or another program had the CPU, hardly changes the average.
+    /// Adds the time since the last handler to the average cost of an interrupt. A single long
+    /// time, for example because a hypervisor or another program had the CPU, hardly changes the
+    /// average.
     fn learn_entry_cost(&self, limits: &Limits, now: u64) {
-        /// The number of measurements that the average is over, approximately.
+        /// The approximate number of measurements in the average.
         const WEIGHT: u64 = 16;
         self.imminent_handler_begin.set(now);
         let (min_cycles, max_cycles) = limits.entry_bounds;

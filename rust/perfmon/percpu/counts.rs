@@ -15,8 +15,8 @@ const MAX_READ_WORDS: usize = 3 + 3 * MAX_ENTRIES;
 /// The counts of events whose samples have counts, while their windows are open. All bits zero: no counts.
 pub(crate) struct SampledCounts {
     pub(super) task_groups: GroupCounts,
-    /// The counts of the events of the CPU and of cgroups. They have their own memory, so that a program's events
-    /// can't use it up.
+    /// The counts of the events of the CPU and of cgroups. These counts have memory of their own,
+    /// which the events of tasks can't use up.
     pub(super) cpu_groups: GroupCounts,
     /// Memory for the counts of one sample, as the words of a read(2), for the overflow handler.
     pub(super) words: Scratch<MAX_READ_WORDS>,

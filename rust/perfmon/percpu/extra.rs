@@ -8,9 +8,10 @@ use crate::logic::extra_registers::ExtraRegister;
 pub(crate) struct ExtraRegisters {
     /// The registers that the module has written since it claimed the CPU, as a mask.
     pub(crate) written_registers: Word,
-    /// The present values of these registers, by [`ExtraRegister::index`].
+    /// The present values of the written registers, by [`ExtraRegister::index`].
     pub(crate) values: [Word; ExtraRegister::COUNT],
-    /// The values that these registers had before the module wrote them, by [`ExtraRegister::index`].
+    /// The values that the written registers had before the module wrote them, by
+    /// [`ExtraRegister::index`].
     pub(crate) saved_values: [Word; ExtraRegister::COUNT],
     /// The counters of the events that need an extra register, as a mask.
     pub(crate) counters: Word,

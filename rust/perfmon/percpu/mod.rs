@@ -55,7 +55,8 @@ use kernel::{cpu::CpuId, prelude::*};
 ///
 /// # Invariants
 ///
-/// While a value of this type exists, there is a [`PerCpu`] for each possible CPU. At first it is zero, but for its number.
+/// While a value of this type exists, there is a [`PerCpu`] for each possible CPU. At first all of
+/// its bytes are zero, except its `cpu_number`.
 pub(crate) struct Memory(#[allow(dead_code, reason = "frees the memory when dropped")] PercpuAreas);
 
 impl Memory {

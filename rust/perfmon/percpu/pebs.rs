@@ -15,7 +15,8 @@ pub(crate) struct PebsState {
     /// The counters whose overflows become records of the processor. They are not in
     /// [`PerCpu::active_mask`](super::PerCpu::active_mask), since the handler does not serve their overflows.
     pub(crate) armed_counters: Word,
-    /// The armed counters whose records cause an interrupt each, since the samples have parts that the records lack.
+    /// The armed counters of which each record causes an interrupt, for one of the reasons of
+    /// [`needs_interrupt_per_record`](crate::ring::Sampler::needs_interrupt_per_record).
     pub(crate) counters_with_interrupt_per_record: Word,
     /// The armed counters whose samples have the access to memory.
     pub(super) counters_with_access: Word,
@@ -98,10 +99,11 @@ impl PebsState {
         RecordGroups::from_bits(self.groups.get())
     }
 
-    /// Returns the groups that the records keep in the tick `now`: those that the armed counters need. If an event that
-    /// needs more groups has been switched out a moment ago, keeps its groups, so that an event that is switched in and
-    /// out with its task does not change the layout each time. Does not keep branches, since with them an interrupt
-    /// serves only a twentieth of the records.
+    /// Returns the groups that the records should have in the tick `now`: the groups that the armed
+    /// counters need. If an event that needs more groups was switched out a moment ago, its groups
+    /// are kept, so that an event that is switched in and out with its task does not change the
+    /// layout each time. The group of branches is not kept, since with branches an interrupt serves
+    /// only a twentieth of the records.
     pub(crate) fn kept_groups(&self, now: u64) -> RecordGroups {
         /// Number of ticks after which groups that no armed counter needs are dropped.
         const KEPT_TICKS: u64 = 100;
@@ -129,13 +131,14 @@ impl PebsState {
 
     /// Returns the value of `IA32_PEBS_ENABLE` for the armed counters.
     pub(crate) fn enabled_counters(&self) -> u64 {
-        /// The bit of general counter 0 that enables loads with a threshold.
+        /// The number of the bit that enables loads with a threshold on general counter 0.
         const LOAD_LATENCY: u32 = 32;
 
         self.armed_counters.get() | self.counters_with_load_threshold.get() << LOAD_LATENCY
     }
 
-    /// Notes that the processor does not use the DS area any more, which [`Self::set_up_ds_area`] has set up.
+    /// Notes that the processor no longer uses the DS area that [`Self::set_up_ds_area`] has set
+    /// up.
     pub(crate) fn tear_down_ds_area(&self) {
         self.ds_area.set(0);
     }
@@ -176,8 +179,8 @@ impl PebsState {
         self.set_ds_word(DsWord::THRESHOLD, threshold.get());
     }
 
-    /// Returns whether the buffer has room for fewer than [`MIN_RECORDS`] records, as is the case if it is only a part
-    /// of a page.
+    /// Returns whether the buffer has room for fewer than [`MIN_RECORDS`] records. This is so if
+    /// the buffer is only a part of a page.
     pub(crate) fn is_small(&self, format: PebsFormat) -> bool {
         let size = self.max_threshold.get().wrapping_sub(self.start.get());
         size < MIN_RECORDS.wrapping_mul(self.layout(format).record_size())

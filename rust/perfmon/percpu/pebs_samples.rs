@@ -23,8 +23,8 @@ impl PerCpu {
     /// the totals of all counters are up to date. The caller must have stopped the counters that count in kernel mode,
     /// and must keep NMIs from calling this meanwhile.
     ///
-    /// If `has_branches`, the branches in each record are those before its sample. Otherwise the samples show no
-    /// branches.
+    /// If `has_branches`, the branches in each record are the branches that precede its sample.
+    /// Otherwise the samples show no branches.
     pub(crate) fn empty_pebs_buffer(
         &self,
         here: ThisCpu<'_>,
@@ -50,7 +50,8 @@ impl PerCpu {
         is_full
     }
 
-    /// Writes samples for the records in the buffer, and empties the buffer. Does not check whether it was full.
+    /// Writes samples for the records in the buffer, and empties the buffer. Does not check whether
+    /// the buffer was full.
     fn empty_buffer_unchecked<F: Fn(CounterId, SingleRecord<'_>)>(
         &self,
         here: ThisCpu<'_>,
@@ -76,11 +77,12 @@ impl PerCpu {
             RecordLayout::Long => Self::write_samples_of_layout::<LongRecord, F>,
             RecordLayout::Merged => Self::write_samples_of_layout::<MergedRecord, F>,
         };
-        // SAFETY: The function requires the type of the processor's records. Each arm has the type that `RecordLayout`
-        // names for the layout. Where the groups can be selected, `MSR_PEBS_DATA_CFG`, which all armed counters follow,
-        // has those of the layout, and the buffer was empty when the register was written. If other software has
-        // changed the register, the words are valid for the type all the same, and `write_samples` detects the wrong
-        // groups.
+        // SAFETY: The function requires the type of the processor's records. Each arm has the type
+        // that `RecordLayout` names for the layout. Where the groups can be selected,
+        // `MSR_PEBS_DATA_CFG`, which all armed counters follow, selects the groups of the layout,
+        // and the buffer was empty when the register was written. If other software has changed the
+        // register, the words are valid for the type all the same, and `write_samples` detects the
+        // wrong groups.
         unsafe { write(self, here, has_branches, write_single) };
         self.pebs.set_ds_word(DsWord::INDEX, self.pebs.start.get());
     }
@@ -102,10 +104,10 @@ impl PerCpu {
         self.write_samples(here, records, has_branches, write_single);
     }
 
-    /// Writes the samples of all armed counters for `records`, those of
-    /// [`counters_with_interrupt_per_record`](super::pebs::PebsState::counters_with_interrupt_per_record) by
-    /// `write_single`. If other software has changed the layout of the records, writes none, and marks the counters as
-    /// lost.
+    /// Writes the samples of all armed counters for `records`. The samples of
+    /// [`counters_with_interrupt_per_record`](super::pebs::PebsState::counters_with_interrupt_per_record)
+    /// are written by `write_single`. If other software has changed the layout of the records,
+    /// writes no samples, and marks that the counters may have missed events.
     fn write_samples<R: PebsRecord>(
         &self,
         here: ThisCpu<'_>,
@@ -156,9 +158,10 @@ impl PerCpu {
         }
     }
 
-    /// Writes the samples of a counter for its `count` records: those that have `bit`, or all if `bit` is 0. Adds the
-    /// events of its `overflows` overflows to its total. While sampling is suspended, the samples are lost, unless they
-    /// are merged. Writes no samples of a counter in
+    /// Writes the samples of a counter for its `count` records: the records that have `bit`, or all
+    /// records if `bit` is 0. Adds the events of its `overflows` overflows to its total. While
+    /// sampling is suspended, the samples are lost, unless they are merged. Writes no samples of a
+    /// counter in
     /// [`counters_with_interrupt_per_record`](super::pebs::PebsState::counters_with_interrupt_per_record).
     #[inline(always)]
     fn write_samples_of_counter<R: PebsRecord>(

@@ -5,10 +5,11 @@
 //! earlier NMI, may have served the overflow. The late PMI still arrives as an NMI, and if no handler claims it,
 //! Linux reports an unknown NMI, or panics.
 //!
-//! The local APIC latches at most one NMI, so at most one late PMI is expected at a time. The expectation expires, so
-//! that NMIs of other sources are not claimed by mistake for long. An NMI that serves an overflow may be the overflow's
-//! own PMI, or the late PMI, after which that of the overflow comes: then one late PMI is still expected, for no longer
-//! than before.
+//! The local APIC latches at most one NMI, so at most one late PMI is expected at a time. The
+//! expectation expires, so that NMIs of other sources are not claimed by mistake for long. An NMI
+//! that serves an overflow may be the overflow's own PMI. But it may also be the expected late PMI,
+//! and the overflow's own PMI comes afterwards. So one late PMI is still expected then, for no
+//! longer than before.
 //!
 //! On AMD nothing masks PMIs while the handler runs, so several late PMIs may follow. There, as in Linux perf, each
 //! NMI that serves an overflow opens a window of time in which late PMIs are claimed.
@@ -16,7 +17,7 @@
 use super::Word;
 use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 
-/// The late PMIs that a CPU may still get. All bits zero: no PMI is expected.
+/// The late PMIs that a CPU may still get. If all bits are zero, no PMI is expected.
 ///
 /// Tasks, and the overflow handler that interrupts them, change a value on the value's own CPU.
 ///
@@ -26,8 +27,8 @@ use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 pub(crate) struct PendingPmi {
     /// The last tick (jiffies) in which one late PMI is expected; 0 if no PMI is expected.
     until_jiffy: Word,
-    /// The last tick (jiffies) in which one PMI of an overflow is expected that has been served while a late PMI was
-    /// expected; 0 if there is none. Only NMIs write it.
+    /// The last tick (jiffies) in which the PMI of an overflow is expected that was served while
+    /// another late PMI was expected; 0 if no such PMI is expected. Only NMIs write it.
     served_until_jiffy: Word,
     /// The last tick (jiffies) of the window in which any number of late PMIs is expected; 0 before the first window.
     window_end_jiffy: Word,
@@ -48,13 +49,14 @@ impl PendingPmi {
             until_jiffy: until_jiffy.max(1),
         };
         self.until_jiffy.set(change.until_jiffy);
-        // The store comes before those that mark the counter inactive: from then on its PMI is late.
+        // The store comes before the stores that mark the counter inactive: from then on the
+        // counter's PMI is late.
         compiler_fence(SeqCst);
         change
     }
 
-    /// Cancels an expectation, because the counter had not overflowed. Restores the previous expectation, unless an NMI
-    /// has ended the cancelled one meanwhile.
+    /// Cancels an expectation, because the counter had not overflowed. Restores the previous
+    /// expectation, unless an NMI has ended the expectation that is cancelled.
     pub(crate) fn cancel(&self, change: Expectation) {
         let Expectation {
             previous_jiffy,
@@ -76,8 +78,9 @@ impl PendingPmi {
 
     /// Ends the expectation, since this NMI serves an overflow. To be called by the overflow handler.
     ///
-    /// The NMI may be the overflow's own PMI, which stands for all PMIs raised before it. Or it is the late PMI, and the
-    /// overflow's PMI comes after it. So if a late PMI was expected, one is expected for the same time.
+    /// The NMI may be the overflow's own PMI, which stands for all PMIs raised before it. Or it is
+    /// the late PMI, and the overflow's PMI comes after it. So if a late PMI was expected, one late
+    /// PMI is still expected, until the same tick.
     #[inline(always)]
     pub(crate) fn end_expectation(&self) {
         let until_jiffy = self.until_jiffy.get();
@@ -103,7 +106,8 @@ impl PendingPmi {
     }
 }
 
-/// Returns whether the tick `now` is not after the tick `end`, if `end` is not 0. Ticks wrap.
+/// Returns whether the tick `now` is the tick `end` or an earlier one; false if `end` is 0. Ticks
+/// wrap.
 fn is_before_end(end: u64, now: u64) -> bool {
     end != 0 && end.wrapping_sub(now) as i64 >= 0
 }

@@ -26,8 +26,9 @@ use crate::logic::{
 
 /// The data of one CPU. Zero is a valid value of each field.
 ///
-/// Every field may be read on any CPU. It is written on its own CPU, or, while that CPU is not used for counting, by the
-/// holder of the ownership lock. Only `single_cpu`, `cpu_sampled_counters` and `cpu_unshared_counters` are always written
+/// Every field may be read on any CPU. A field is written on its own CPU, or, while that CPU is not
+/// used for counting, by the holder of the ownership lock. The fields `single_cpu`,
+/// `cpu_sampled_counters` and `cpu_unshared_counters` are an exception: they are always written
 /// under the lock.
 pub(crate) struct PerCpu {
     /// Not 0 while the CPU is used for counting.
@@ -40,7 +41,8 @@ pub(crate) struct PerCpu {
     pub(crate) single_cpu: Word,
     /// The counters that are set up here and not [`Self::tampered`], for the fast path of PMIOREAD.
     pub(crate) setup_mask: Word,
-    /// The CPU's PMU while the module has claimed its registers, which [`Self::saved`] restores; otherwise none.
+    /// The CPU's PMU while the module has claimed the PMU's registers; otherwise none.
+    /// [`Self::saved`] has the values with which the registers are restored.
     pub(crate) pmu: PmuCell,
     /// The address of the context of the current task's events ([`crate::event`]); 0 if it has none.
     ///
@@ -58,7 +60,7 @@ pub(crate) struct PerCpu {
     pub(crate) slow_path: Word,
     /// The number of times that the overflow handler has stopped counters.
     pub(crate) handler_stops: Word,
-    /// The counters whose registers were found to hold something else than the module wrote.
+    /// The counters with a register that was found to hold another value than the module wrote.
     pub(crate) tampered: Word,
     /// Not 0 while a [place-holder](Pmu::place_holder) reserves the CPU's registers for the module.
     pub(crate) has_place_holder: Word,
@@ -114,8 +116,8 @@ pub(crate) struct PerCpu {
 
 /// The cgroups of one hierarchy whose events count on a CPU. All bits zero: none.
 pub(crate) struct LoadedCgroups {
-    /// The address of the cgroup of the task that runs here, while there are events of cgroups of the hierarchy; 0 if it is
-    /// not known.
+    /// The address of the cgroup of the task that runs here, while cgroups of the hierarchy have
+    /// events; 0 if the address is not known.
     pub(crate) cgroup: Word,
     /// The address of the innermost cgroup that may have events, among `cgroup` and its ancestors, or of the root; 0 if
     /// it is not known. Tasks with the same innermost cgroup have the same contexts loaded.
@@ -135,19 +137,21 @@ impl LoadedCgroups {
     }
 }
 
-/// [`PerCpu::slow_path`]: branches are recorded, so that the handler has to unfreeze them.
+/// Bit of [`PerCpu::slow_path`]: branches are recorded, so that the handler has to unfreeze the
+/// branch records.
 pub(crate) const SLOW_BRANCHES: u64 = 1 << 63;
-/// [`PerCpu::slow_path`]: programs read counters with RDPMC, so that pages have to be corrected when a counter is
-/// loaded.
+/// Bit of [`PerCpu::slow_path`]: programs read counters with RDPMC, so that pages have to be
+/// corrected when a counter is loaded.
 pub(crate) const SLOW_PAGES: u64 = 1 << 62;
-/// [`PerCpu::slow_path`]: this vendor's PMU needs work after each overflow.
+/// Bit of [`PerCpu::slow_path`]: this vendor's PMU needs work after each overflow.
 pub(crate) const SLOW_VENDOR: u64 = 1 << 61;
-/// [`PerCpu::slow_path`]: the processor takes samples (PEBS), and interrupts when its buffer is full.
+/// Bit of [`PerCpu::slow_path`]: the processor takes samples (PEBS), and interrupts when its buffer
+/// is full.
 pub(crate) const SLOW_PEBS: u64 = 1 << 60;
-/// [`PerCpu::slow_path`]: the bits of counters that count in kernel mode.
+/// Bits of [`PerCpu::slow_path`]: the active counters that count in kernel mode.
 pub(crate) const SLOW_KERNEL: u64 = !(SLOW_BRANCHES | SLOW_PAGES | SLOW_VENDOR | SLOW_PEBS);
 
-/// The data of one counter, which the overflow handler needs: two cache lines, which it shares with no other data.
+/// The data of one counter that the overflow handler needs. They have two cache lines of their own.
 #[repr(align(128))]
 struct Counter {
     value: CounterValue,
@@ -194,8 +198,8 @@ impl PerCpu {
         self.setup_mask.remove(counters);
     }
 
-    /// Marks active counters that may have missed events. For the trace's counters, sets a flag of its buffer. Marks
-    /// the others as tampered with, so that reading them fails with EIO.
+    /// Marks active counters that may have missed events. For the trace's counters, sets a flag of
+    /// its buffer. Marks the other counters as tampered with, so that reading them fails with EIO.
     pub(crate) fn mark_lost(&self, counters: u64) {
         let traced_counters = counters & self.trace.counters.get();
         if traced_counters != 0 {

@@ -8,7 +8,8 @@ use crate::{
 };
 use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 
-/// The state of one counter's samples, which are records of a trace or of an event, if the counter is sampled.
+/// The state of one counter's samples, if the counter is sampled. The samples become records of a
+/// trace or of an event.
 pub(crate) struct SampledCounter {
     /// The header of the TICK or PC records in the lower half, and the smallest number of events that the counter may
     /// be loaded for in the upper half.
@@ -76,8 +77,8 @@ impl SampledCounter {
         self.follow_mask.get() & TO_RING != 0
     }
 
-    /// Returns the sample that is due at the total `total`. If none is due, returns the number of events to the next
-    /// one as an error.
+    /// Returns the sample that is due at the total `total`. If no sample is due, returns the number
+    /// of events to the next sample as an error.
     #[inline(always)]
     pub(crate) fn due_sample(&self, total: u64) -> Result<DueSample, u64> {
         let (period, recorded_total) = (self.period.get(), self.recorded_total.get());
@@ -105,8 +106,8 @@ impl SampledCounter {
         unrecorded
     }
 
-    /// Prepares to record an event of a trace. The counter may be loaded for `min_load` to `max_load` events.
-    /// `follow_mask` becomes the field of this name.
+    /// Prepares to record an event of a trace. The counter may be loaded for `min_load` to
+    /// `max_load` events. `follow_mask` is the new value of [`Self::follow_mask`].
     pub(crate) fn prepare_for_trace(
         &self,
         event: &ConfigEvent,
@@ -132,8 +133,9 @@ impl SampledCounter {
         self.follow_mask.set(follow_mask);
     }
 
-    /// Returns the number of events to load the counter for, if `events_left` events are left to its next sample. If that is
-    /// less than the counter can be loaded for, the sample comes some events late.
+    /// Returns the number of events to load the counter for, if `events_left` events are left to
+    /// its next sample. If the counter can't be loaded for so few events, the sample comes some
+    /// events late.
     #[inline(always)]
     pub(crate) fn events_to_load(&self, events_left: u64) -> u64 {
         events_left

@@ -27,11 +27,11 @@ pub(crate) struct ActiveSamplers {
     pub(crate) chain_outside_nmi: Scratch<CHAIN_WORDS>,
 }
 
-/// The sampler of a counter, and what its samples need.
+/// The sampler of a counter, with the task, the times and the counts of its samples.
 pub(super) struct ActiveSampler {
     /// The address of the [`Sampler`](crate::ring::Sampler).
     pub(super) sampler: Word,
-    /// The address of the task; 0 for an event of a CPU.
+    /// The address of the task; 0 for an event of a CPU or of a cgroup.
     pub(super) task: Word,
     /// The time of the last sample, in cycles of the time-stamp counter.
     pub(super) time: Word,
@@ -54,8 +54,8 @@ pub(crate) struct ArmedSampler {
 }
 
 impl ActiveSamplers {
-    /// Returns a number that tells this suspension from the ones before: the lower half of its time, which is odd; 0 if
-    /// sampling is not suspended.
+    /// Returns a number that distinguishes the present suspension from earlier ones: the lower half
+    /// of the time at which it began, with bit 0 set. Returns 0 if sampling is not suspended.
     pub(crate) fn suspension(&self) -> u32 {
         self.suspended.get() as u32
     }

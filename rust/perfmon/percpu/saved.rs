@@ -39,8 +39,8 @@ impl RestoreValues for SavedRegisters {
 pub(crate) struct BranchState {
     /// The number of users on this CPU: a trace, or events whose windows are open.
     pub(crate) user_count: Word,
-    /// The users that read the records in overflow interrupts, which freeze the records while there is one: bits of counters,
-    /// and [`BRANCHES_OF_TRACE`].
+    /// The users that read the branch records in overflow interrupts: bits of counters, and
+    /// [`BRANCHES_OF_TRACE`]. While there is such a user, interrupts freeze the records.
     pub(crate) interrupt_users: Word,
     /// The value of `IA32_DEBUGCTL` before the first user.
     pub(crate) debugctl: Word,
@@ -51,20 +51,24 @@ pub(crate) struct BranchState {
     pub(crate) enable_bit: Word,
     /// The value of [`BranchMsrs::depth`](crate::logic::branch_records::BranchMsrs::depth) before the first user.
     pub(crate) depth: Word,
-    /// Not 0 if the records could not be accessed since they were enabled last, because Intel PT was tracing.
+    /// Not 0 if, at some time since the records were last enabled, they could not be accessed
+    /// because Intel PT was tracing.
     pub(crate) was_excluded: Word,
-    /// Not 0 if the records were found disabled, or with another filter, since the processor's samples were last read:
-    /// then the branches in later samples may be of an unknown time.
+    /// Not 0 if the records were found disabled, or with another filter, since the processor's
+    /// samples were last read: then it is not known when the branches in later samples were
+    /// recorded.
     pub(crate) were_broken: Word,
     /// The value of the filter register while branches are recorded:
     /// [`BranchMsrs::selection`](crate::logic::branch_records::BranchMsrs::selection).
     pub(crate) selection: Word,
     /// The bits that are set in `IA32_DEBUGCTL` while branches are recorded.
     pub(crate) debugctl_bits: Word,
-    /// The bit of `IA32_DEBUGCTL` that is set while a user reads the records in interrupts, so that these freeze the records;
-    /// 0 if they can't.
+    /// The bit of `IA32_DEBUGCTL` that makes interrupts freeze the records. It is set while a user
+    /// reads the records in interrupts. 0 if the bit is not used: for example, a call stack is
+    /// never frozen.
     pub(crate) freeze_bit: Word,
-    /// The address bit by which branches are hidden; 0 if none are hidden:
+    /// The bit of addresses by which branches are hidden: a branch whose source or target has the
+    /// bit is not shown. 0 if no branch is hidden. From
     /// [`Branches::kernel_bit`](crate::logic::branches::Branches::kernel_bit).
     pub(crate) hidden_address_mask: Word,
     /// Memory for the branches of a sample, for the overflow handler.

@@ -97,8 +97,9 @@ impl CpuTrace {
     /// A trace must be recorded on this CPU.
     #[inline(always)]
     pub(crate) unsafe fn buffer(&self) -> BufferPtr {
-        // SAFETY: `from_address` requires the address of a buffer that is alive: `begin` has stored that of a buffer which
-        // its trace keeps as long as the trace is recorded, and the caller promises that it is.
+        // SAFETY: `from_address` requires the address of a buffer that is alive: `begin` has stored
+        // the address of a buffer that the trace keeps as long as it is recorded, and the caller
+        // promises that a trace is recorded.
         unsafe { BufferPtr::from_address(self.buffer.get()) }
     }
 

@@ -28,11 +28,11 @@ unsafe impl Sync for UserPagePtr {}
 
 /// The fields of a page that are written as a whole.
 pub(crate) struct UserPageState {
-    /// [`UserPage::capabilities`]
+    /// The value of [`UserPage::capabilities`].
     pub(crate) capabilities: u64,
-    /// [`UserPage::index`]
+    /// The value of [`UserPage::index`].
     pub(crate) index: u32,
-    /// [`UserPage::offset`]
+    /// The value of [`UserPage::offset`].
     pub(crate) offset: i64,
     /// The time in nanoseconds in which the event was enabled.
     pub(crate) enabled: u64,
@@ -100,7 +100,8 @@ pub(crate) struct ActivePages {
 pub(super) struct ActivePage {
     /// The address of the page.
     pub(super) page: Word,
-    /// The event's count less the counter's total, while its window is open.
+    /// The difference of the event's count and the counter's total, while the event's window is
+    /// open.
     pub(super) count_offset: Word,
     pub(super) counter: CounterCell,
 }

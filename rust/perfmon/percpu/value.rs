@@ -31,13 +31,14 @@ use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 pub(crate) struct CounterValue {
     /// The number of events since the counter was set up. Never decreases.
     total: Word,
-    /// The value that the hardware counter was last loaded with, less `total` at that time ([`offset`]).
+    /// The value that the hardware counter was last loaded with, minus `total` at that time
+    /// ([`offset`]).
     offset: Word,
     /// The mask of the hardware counter's [`Width`].
     mask: Word,
     /// The number of events from loading the hardware counter to its overflow ([`Width::load_distance`]).
     load_distance: Word,
-    /// The total at the last reset, which is subtracted from the total for programs.
+    /// The total at the last reset. Programs get the total minus this number.
     total_at_reset: Word,
     /// The event select of the event that the counter counts, in the form of [`EventSelect::stopped`].
     select: Word,
@@ -176,8 +177,9 @@ impl CounterValue {
         }
     }
 
-    /// Brings the total up to date with the hardware counter, and returns it. For the overflow handler, which nothing
-    /// interrupts, and while the counter is paused. Does not check whether the step is plausible.
+    /// Brings the total up to date with the hardware counter, and returns it. To be called by the
+    /// overflow handler, which nothing interrupts, or while the counter is paused. Does not check
+    /// whether the step is plausible.
     #[inline(always)]
     pub(crate) fn update_in_nmi(&self, here: ThisCpu<'_>, counter: Msr) -> u64 {
         let raw = msr::read(here, counter);

@@ -11,7 +11,8 @@ use crate::logic::{
 pub(crate) struct WatchState {
     /// The timer's mode while it runs: [`TIMER_TICKING`] or [`TIMER_SLOW`]. Otherwise 0.
     pub(crate) timer_mode: Word,
-    /// The time of the last tick, or at which the timer was started, in cycles of the time-stamp counter.
+    /// The time of the last tick, or, before the first tick, the time at which the timer was
+    /// started, in cycles of the time-stamp counter.
     last_tick: Word,
     /// Not 0 if the last tick was late, so that sampling stays suspended until the next tick.
     prolonged: Word,
@@ -22,9 +23,10 @@ pub(crate) struct WatchState {
     load_ids: [Word; MAX_COUNTERS],
 }
 
-/// [`WatchState::timer_mode`]: the timer has the period of the kernel's tick.
+/// Value of [`WatchState::timer_mode`]: the timer has the period of the kernel's tick.
 pub(crate) const TIMER_TICKING: u64 = 1;
-/// [`WatchState::timer_mode`]: no counter is active, and the timer only reads a trace's values, less often.
+/// Value of [`WatchState::timer_mode`]: no counter is active, and the timer only reads a trace's
+/// values, less often.
 pub(crate) const TIMER_SLOW: u64 = 2;
 
 impl WatchState {

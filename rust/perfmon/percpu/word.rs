@@ -79,7 +79,7 @@ impl Word {
         self.remove(mask & !value);
     }
 
-    /// Stores `new` if the word still holds `old`. Returns whether it did.
+    /// Stores `new` if the word still holds `old`. Returns whether `new` was stored.
     #[inline(always)]
     pub(crate) fn replace(&self, old: u64, new: u64) -> bool {
         self.0.compare_exchange(old, new, Relaxed, Relaxed).is_ok()

@@ -110,7 +110,8 @@ impl SampleTemplate {
         self.word_count
     }
 
-    /// Adds a column to samples of records of type `R`.
+    /// Adds a column, for samples that are made from records of type `R`. A column that does not
+    /// apply to these records becomes a simpler one.
     pub(super) fn push<R: PebsRecord>(&mut self, column: Column) {
         let column = match column {
             Column::Events if !R::IS_MERGED => Column::Common(self.period),
@@ -191,12 +192,14 @@ pub(super) unsafe fn write_columns<R: PebsRecord>(
     let mut block_start = to;
     for block in records.chunks(BLOCK) {
         if template.is_user_only && has_address_of_kernel(block, template.has_address) {
-            // SAFETY: The function requires room for one sample for each record of `block`: the caller promises room for all
-            // records, and `block_start` is behind the samples of the blocks before.
+            // SAFETY: The function requires room for one sample for each record of `block`: the
+            // caller promises room for all records, and `block_start` is behind the samples of the
+            // previous blocks.
             unsafe { write_without_kernel_addresses(block, block_start, template) };
         } else {
-            // SAFETY: The function requires room for one sample for each record of `block`: the caller promises room for all
-            // records, and `block_start` is behind the samples of the blocks before.
+            // SAFETY: The function requires room for one sample for each record of `block`: the
+            // caller promises room for all records, and `block_start` is behind the samples of the
+            // previous blocks.
             unsafe { write_block(block, block_start, template) };
         }
         let words = block.len().wrapping_mul(template.word_count);
@@ -222,7 +225,8 @@ fn has_address_of_kernel<R: PebsRecord>(records: &[R], has_address: bool) -> boo
     !is_user_address(union)
 }
 
-/// Writes samples of an event that excludes the kernel, without the addresses of the kernel in their records.
+/// Writes samples of an event that excludes the kernel. Leaves out the kernel's addresses, and the
+/// accesses to memory of instructions in the kernel.
 ///
 /// # Safety
 ///
@@ -322,7 +326,8 @@ struct ColumnWords {
 }
 
 impl ColumnWords {
-    /// Returns the places from `first` on. There are `stride` words from a sample's place to the next sample's.
+    /// Returns the places of a column whose first word is at `first`. The column's words of two
+    /// consecutive samples are `stride` words apart.
     ///
     /// # Safety
     ///

@@ -88,7 +88,7 @@ pub(crate) struct Ring {
     woken_head: RingWord,
     /// The number of samples since the reader was woken the last time.
     samples_since_wake: RingWord,
-    /// The bits [`PAUSED`] and [`ENDED`]. Records are written only while it is 0.
+    /// The bits [`PAUSED`] and [`ENDED`]. Records are written only while no bit is set.
     ///
     /// ATOMICS: relaxed, as in perf: for a moment after a change, records may still be written.
     stop_flags: AtomicU64,
@@ -98,13 +98,15 @@ pub(crate) struct Ring {
 // SAFETY: `Send` requires that any task may use and drop the value: its memory is the kernel's and belongs to no task.
 // Its other fields are constant or atomic, or a `Waker`, which is `Send`.
 unsafe impl Send for Ring {}
-// SAFETY: `Sync` requires that several tasks may use the value at once: its memory, which programs share, is accessed
-// atomically or volatile. Its other fields are constant or atomic, or a `Waker`, which is `Sync`.
+// SAFETY: `Sync` requires that several tasks may use the value at once: its memory, which programs
+// share, is accessed by atomic or volatile operations. Its other fields are constant or atomic, or
+// a `Waker`, which is `Sync`.
 unsafe impl Sync for Ring {}
 
-/// [`Ring::stop_flags`]: a program has paused the ring.
+/// Bit of [`Ring::stop_flags`]: a program has paused the ring.
 const PAUSED: u64 = 1;
-/// [`Ring::stop_flags`]: the last mapping was removed, and the page may belong to another ring.
+/// Bit of [`Ring::stop_flags`]: the last mapping was removed, and the page may belong to another
+/// ring.
 const ENDED: u64 = 2;
 
 impl Ring {
@@ -213,7 +215,7 @@ impl Ring {
         self.waker.consume_wakeup()
     }
 
-    /// Adds the pollers of `wait` to those that the ring wakes, until [`Self::remove_reader`].
+    /// Makes the ring wake the pollers of `wait`, too, until [`Self::remove_reader`] is called.
     ///
     /// # Safety
     ///
@@ -225,7 +227,7 @@ impl Ring {
         unsafe { self.waker.add_wait(wait) };
     }
 
-    /// Removes the pollers of `wait` from those that the ring wakes.
+    /// Undoes [`Self::add_reader`]: the ring no longer wakes the pollers of `wait`.
     pub(crate) fn remove_reader(&self, wait: &Wait) {
         self.waker.remove_wait(wait);
     }
@@ -286,7 +288,7 @@ impl Ring {
         Some((record, count))
     }
 
-    /// Ends a record. The outermost of nested records publishes all of them.
+    /// Ends a record. If records are nested, the end of the outermost record publishes all of them.
     #[inline(always)]
     fn end_record(&self) {
         compiler_fence(SeqCst);

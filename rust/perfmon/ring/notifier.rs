@@ -8,9 +8,9 @@ use core::sync::atomic::{
 };
 use kernel::prelude::*;
 
-/// [`OverflowNotifier::samples_left`]: the number of samples is not limited.
+/// Value of [`OverflowNotifier::samples_left`]: the number of samples is not limited.
 const UNLIMITED: u64 = 0;
-/// [`OverflowNotifier::samples_left`]: all allowed samples were taken.
+/// Value of [`OverflowNotifier::samples_left`]: all allowed samples were taken.
 const SPENT: u64 = u64::MAX;
 
 /// The pollers and the signal that overflows notify, and the limit of samples.
@@ -72,7 +72,8 @@ impl OverflowNotifier {
             .compare_exchange(SPENT, UNLIMITED, SeqCst, Relaxed);
     }
 
-    /// Counts the limit, if there is one, down by one sample. Returns whether the overflow may become a sample.
+    /// Subtracts one sample from the limit, if there is a limit. Returns whether the overflow may
+    /// become a sample.
     #[cold]
     #[inline(never)]
     pub(super) fn count_down_limit(&self, state: &EventState) -> bool {

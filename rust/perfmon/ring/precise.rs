@@ -29,7 +29,7 @@ use kernel::bindings;
 pub(crate) struct PreciseSamples<'a, R> {
     /// The records, of one or more counters.
     pub(crate) records: &'a [R],
-    /// The bit of the counter whose records become samples; 0 if all records do.
+    /// The bit of the counter whose records become samples; 0 if all records become samples.
     pub(crate) counter: u64,
     /// The number of records that become samples.
     pub(crate) count: u64,
@@ -41,7 +41,8 @@ pub(crate) struct PreciseSamples<'a, R> {
     pub(crate) cpu: u32,
     /// The number of events from one record to the next.
     pub(crate) period: u64,
-    /// The branches in the records are those before the samples. Otherwise samples show no branches.
+    /// The branches in the records are the branches that precede the samples. If this is false,
+    /// samples show no branches.
     pub(crate) has_branches: bool,
     /// The anchor that converts the records' time stamps.
     pub(crate) anchor: Anchor,
@@ -69,7 +70,8 @@ impl Sampler {
         let words_before_branches = self.push_columns(samples, &mut template);
         if let Some(branches) = &self.sampling.recorded_branches {
             if !R::HAS_BRANCHES {
-                // Not reached while this CPU selects the groups of its records, since these then include the branches.
+                // Not reached while this CPU selects the groups of its records, since it then
+                // selects the group of branches, too.
                 return self.lose_samples(samples.overflows);
             }
             return self.write_with_branches(
@@ -121,8 +123,8 @@ impl Sampler {
         }
     }
 
-    /// Writes a LOST record if records were lost. Returns false if there is no room for it: then no sample may be
-    /// written either.
+    /// Writes a LOST record if records were lost. Returns false if there is no room for the LOST
+    /// record: then no sample may be written either.
     fn write_pending_lost<R>(&self, ring: &Ring, samples: &PreciseSamples<'_, R>) -> bool {
         ring.lost_records.get() == 0
             || self.write_lost(ring, &self.origin_of(samples.task, samples.cpu))
@@ -184,7 +186,8 @@ impl Sampler {
         samples: &PreciseSamples<'_, R>,
         template: &mut SampleTemplate,
     ) -> usize {
-        /// The parts with the weight. A sample has one of them at most, in one word.
+        /// The parts that contain the weight. A sample has at most one of these parts, which takes
+        /// one word.
         const WEIGHTS: u64 = PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT;
 
         let format = self.sampling.format;
@@ -253,9 +256,10 @@ pub(super) fn put_branches(
         let mut next = to;
         branches.for_each(recorded, count, |branch| {
             for (index, word) in branch.into_iter().enumerate() {
-                // SAFETY: The write requires a valid word: the words up to the end of the ring's memory are valid, which are at
-                // least three for each of `count` branches, and `for_each` calls this closure `count` times. The write is
-                // volatile, since programs may access the ring.
+                // SAFETY: The write requires a valid word: the words up to the end of the ring's
+                // memory are valid. There are at least three of them for each of `count` branches,
+                // and `for_each` calls this closure `count` times. The write is volatile, since
+                // programs may access the ring.
                 unsafe { next.wrapping_add(index).write_volatile(word) };
             }
             next = next.wrapping_add(branch.len());
@@ -268,7 +272,7 @@ fn write_samples<R: PebsRecord>(to: &mut Record<'_>, records: &[R], template: &S
     let words = template.word_count();
     let mut remaining = records;
     while !remaining.is_empty() {
-        // The samples that fit before the end of the ring's memory.
+        // The number of samples that fit before the end of the ring's memory.
         let room = to.words_to_wrap().checked_div(words).unwrap_or(0);
         let (run, rest) = remaining.split_at_checked(room).unwrap_or((remaining, &[]));
         to.write_words_with(run.len().wrapping_mul(words), |to| {

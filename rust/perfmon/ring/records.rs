@@ -37,12 +37,13 @@ pub(crate) enum TaskChange<'a> {
     MakeCgroup(u64, &'a [u64]),
 }
 
-/// The other task of a context switch, if the record names it, as for an event of a CPU.
+/// The other task of a context switch, if the record names it. Records of a CPU's or a cgroup's
+/// events do.
 pub(crate) type OtherTask = Option<*mut bindings::task_struct>;
 
 impl Sampler {
-    /// Writes the `PERF_RECORD_READ` of `task`, for which the event ends. `counts` are the words that read(2) would return.
-    /// To be called on the ring's CPU, with interrupts off.
+    /// Writes a `PERF_RECORD_READ` when the event ends for `task`. `counts` are the words that
+    /// read(2) would return. To be called on the ring's CPU, with interrupts off.
     #[cold]
     pub(crate) fn record_counts(&self, counts: &[u64], task: *mut bindings::task_struct, cpu: u32) {
         let origin = self.origin_of(task, cpu);

@@ -41,7 +41,7 @@ pub(crate) const CHAIN_WORDS: usize = 127 + 2;
 pub(crate) struct Interrupt<'a, P> {
     /// The place of the sample: the registers of the interrupt, unless the processor has recorded the instruction.
     pub(crate) place: P,
-    /// The sampled task; null for the current task, as for an event of a CPU.
+    /// The sampled task; null for the current task, which an event of a CPU samples.
     pub(crate) task: *mut bindings::task_struct,
     /// The number of events since the last sample.
     pub(crate) period: u64,
@@ -124,7 +124,7 @@ impl PmuReadings<'_> {
 
 /// The place of a sample: the address and the registers that it shows.
 pub(super) trait Place {
-    /// Returns whether the sample is one of the program. Otherwise it is one of the kernel.
+    /// Returns whether the sample was taken in the program. Otherwise it was taken in the kernel.
     fn is_user(&self) -> bool;
 
     /// Returns the address of the sample.
@@ -142,14 +142,14 @@ pub(super) trait Place {
     /// Returns the registers of the sample, if they are known.
     fn regs(&self) -> Option<&pt_regs>;
 
-    /// Returns the registers of the program, if they are known. The sample is one of `task`.
+    /// Returns the registers of the program, if they are known. `task` is the sampled task.
     fn user_regs(&self, task: *mut bindings::task_struct) -> Option<&pt_regs>;
 
     /// Returns the first address of the program's call chain, if it is not the one in the registers.
     fn user_ip(&self) -> Option<u64>;
 
-    /// Returns the beginning of the kernel's call chain; `None` if the sample is one of the program, or if no address of
-    /// the kernel is known.
+    /// Returns the beginning of the kernel's call chain; `None` if the sample was taken in the
+    /// program, or if no address of the kernel is known.
     fn kernel_chain(&self) -> Option<KernelChain<'_>>;
 }
 
@@ -400,7 +400,7 @@ impl Sampler {
         record
     }
 
-    /// Writes the parts in [`OtherParts`], as far as samples have them.
+    /// Writes those parts in [`OtherParts`] that the event's samples have.
     #[inline(always)]
     fn put_other_parts<'a>(&self, mut record: Record<'a>, parts: &OtherParts<'_>) -> Record<'a> {
         let format = self.sampling.format;
@@ -448,9 +448,9 @@ impl Sampler {
         record
     }
 
-    /// Returns the registers that a sample may show, and whether they are the program's. These are the registers of the
-    /// interrupt or, if the interrupt came late, in the kernel, and the event excludes the kernel, the registers of the
-    /// program.
+    /// Returns the registers that a sample may show, and whether they are the program's. Usually
+    /// these are the registers of the interrupt. If the event excludes the kernel, but the
+    /// interrupt came late and has interrupted the kernel, these are the registers of the program.
     #[inline(always)]
     fn visible_registers<'a>(
         &self,
@@ -465,8 +465,9 @@ impl Sampler {
         }
     }
 
-    /// Writes the call chains of the kernel and of the program to `chain`. Leaves out a call chain that the event does not
-    /// want, or whose beginning is not known. Returns the number of words.
+    /// Writes the call chains of the kernel and of the program to `chain`. Leaves out a call chain
+    /// that the event does not want, and a call chain whose beginning is not known. Returns the
+    /// number of words.
     #[inline(always)]
     fn walk_call_chain(
         &self,
@@ -584,9 +585,10 @@ pub(super) fn is_user(regs: &pt_regs) -> bool {
     unsafe { regs.__bindgen_anon_1.cs & RPL != 0 }
 }
 
-/// Returns the registers of the program that was interrupted, or has called the kernel. Returns `None` for a kernel
-/// thread, while an exec replaces the program, while the registers are being saved, and if the sampled `task` is not
-/// the current one: a context switch opens the windows of the next task before that task runs.
+/// Returns the registers of the program that was interrupted, or that was running before the kernel
+/// was entered. Returns `None` for a kernel thread, while an exec replaces the program, while the
+/// registers are being saved, and if the sampled `task` is not the current one: a context switch
+/// opens the windows of the next task before that task runs.
 pub(super) fn user_registers(regs: &pt_regs, task: *mut bindings::task_struct) -> Option<&pt_regs> {
     // SAFETY: The function requires the registers of the interrupt, which it only reads. The registers that it
     // returns are `regs`, or those that the task has saved on its kernel stack, where they stay until it returns to

@@ -216,10 +216,10 @@ impl Sampler {
     /// task.
     #[inline(always)]
     pub(crate) fn ids(&self, task: *mut bindings::task_struct) -> u64 {
-        // SAFETY: The function requires a task that is null or alive, and a namespace that is null or alive: all
-        // callers pass the current task, the one being sampled or switched to, another one that a tracepoint names, or
-        // null; `Event::new` passes the event's target, to which `target` has a reference. `self` has a reference to the
-        // namespace.
+        // SAFETY: The function requires a task that is null or alive, and a namespace that is null
+        // or alive: all callers pass the current task, the task that is sampled or switched to,
+        // another task that a tracepoint names, or null; `Event::new` passes the event's target, to
+        // which `target` has a reference. `self` has a reference to the namespace.
         unsafe { ffi::perfmon_task_ids(task, self.namespace) }
     }
 
@@ -245,8 +245,8 @@ impl Sampler {
         }
     }
 
-    /// Writes a LOST record. Returns whether there was room. If there was none, the caller writes no other record, since
-    /// that would precede the LOST record.
+    /// Writes a LOST record. Returns whether there was room. If there was no room, the caller must
+    /// write no other record, since such a record would precede the LOST record.
     #[cold]
     #[inline(never)]
     pub(super) fn write_lost(&self, ring: &Ring, origin: &RecordOrigin) -> bool {
@@ -294,8 +294,8 @@ impl Sampler {
         }
     }
 
-    /// Writes a record that is not a sample, or counts it as lost. `words` are the pieces of its words between header and
-    /// trailer.
+    /// Writes a record that is not a sample, or counts it as lost. `words` are the record's words
+    /// between header and trailer, in one or more pieces.
     pub(super) fn write_record(
         &self,
         kind: u32,

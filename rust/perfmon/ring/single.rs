@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Precise samples (PEBS) for which each record has an interrupt of its own, since only the interrupt can give what they
-//! show: call chains, registers, stacks and counts; before format 4 also branches.
+//! Precise samples (PEBS) for which each record has an interrupt of its own. The main reason is
+//! that only the interrupt can give some parts of a sample: call chains, registers, stacks and
+//! counts; before format 4 also branches.
 //!
-//! The address and the time are the record's. The interrupt may come later, even in the other mode. So a sample shows the
-//! registers and the callers of the interrupt only if these belong to the mode of the recorded instruction. Without such
-//! registers the sample has none, although the record may have some: the record lacks the code segment, which tells 32 from
-//! 64 bits, and only the interrupt shows whether the sampled task has executed the instruction, and whether an exec was in
-//! progress, in which registers may contain secrets of the new program.
+//! The address and the time are the record's. The interrupt may come later, even in the other mode.
+//! So a sample shows the registers and the callers of the interrupt only if these belong to the
+//! mode of the recorded instruction. If the interrupt has no such registers, the sample shows no
+//! registers, even if the record has some. There are two reasons. The record lacks the code
+//! segment, which tells 32-bit from 64-bit code. And only the interrupt shows whether the sampled
+//! task has executed the instruction, and whether an exec was in progress: then registers may
+//! contain secrets of the new program.
 
 use super::{
     program::hides_program,
@@ -49,14 +52,15 @@ struct SinglePlace<'a> {
     ip: u64,
     /// `ip` is the recorded address.
     is_exact: bool,
-    /// The sample is one of the program.
+    /// The sample was taken in the program, or is shown as if it was.
     is_user: bool,
     /// The time of the record on the event's clock, in nanoseconds.
     time: u64,
     /// The access to memory that the sample shows.
     access: AccessWords,
-    /// The registers in the mode of the instruction, if the interrupt has them. The registers that the record has replace
-    /// them. Their `ip` is not the recorded address, but the address that the other registers and the stack belong to.
+    /// The registers that the interrupt knows in the mode of the instruction, if any. If the record
+    /// has registers of that mode, they have replaced these. The field `ip` need not be the
+    /// recorded address: it is the address that the other registers and the stack belong to.
     regs: Option<pt_regs>,
     /// The program's registers, if they are known. For a sample of the kernel, the program saved them when it entered the
     /// kernel.
@@ -174,8 +178,8 @@ impl Sampler {
             kernel_regs
         };
         let mut regs = known_regs.copied();
-        // The recorded registers are those after the instruction. They are the kernel's if the instruction has entered the
-        // kernel, as SYSCALL does.
+        // The recorded registers have their values after the instruction. They are the kernel's
+        // registers if the instruction has entered the kernel, as SYSCALL does.
         let recorded = record.registers.as_ref().filter(|recorded| {
             let are_of_program = is_user_address(recorded.ip) && is_user_address(recorded.sp);
             !is_hidden && is_of_program == are_of_program
@@ -206,8 +210,8 @@ impl Sampler {
     }
 }
 
-/// Returns the access to memory that a sample may show. An address of the kernel becomes 0 if the event excludes the
-/// kernel, and an address of the program if the program is hidden.
+/// Returns the access to memory that a sample may show. An address of the kernel becomes 0 if the
+/// event excludes the kernel. An address of the program becomes 0 if the program is hidden.
 fn visible_access(words: AccessWords, is_user_only: bool, program_is_hidden: bool) -> AccessWords {
     let mut address = words.address;
     if is_user_only {

@@ -12,8 +12,9 @@ pub(super) fn size(user_regs: Option<&pt_regs>, wanted_bytes: u32, words: usize)
     let Some(regs) = user_regs else {
         return 0;
     };
-    // SAFETY: The function requires the registers of the current task's program, which it only reads: `regs` is a
-    // reference to those that the interrupt or the task has saved, or to a copy of them.
+    // SAFETY: The function requires the registers of the current task's program, which it only
+    // reads: `regs` is a reference to the registers that the interrupt or the task has saved, or to
+    // a copy of these.
     let stack_bytes = unsafe { ffi::perfmon_user_stack(ptr::from_ref(regs).cast_mut()) };
     let readable_bytes = u64::from(wanted_bytes).min(stack_bytes) as u32 & !7;
     SampleFormat::stack_room(readable_bytes, words)
@@ -38,9 +39,10 @@ pub(super) fn put_stack(record: &mut Record<'_>, user_regs: Option<&pt_regs>, si
     };
     let mut from = regs.sp as u64;
     let copied_bytes = record.write_with(size.into(), |to, bytes| {
-        // SAFETY: The function requires memory for `bytes` bytes at `to`: `write_with` passes such an address. The function
-        // may be called in NMIs, and outside of them with interrupts off, as by a task that finds records of the processor.
-        // The cast keeps the number: `bytes` is at most `size`, a `u32`.
+        // SAFETY: The function requires memory for `bytes` bytes at `to`: `write_with` passes such
+        // an address. The function may be called in NMIs, and outside of them with interrupts off,
+        // for example by a task that finds records of the processor. The cast keeps the number:
+        // `bytes` is at most `size`, a `u32`.
         let copied = u64::from(unsafe { ffi::perfmon_copy_stack(to, from, bytes as u32) });
         from = from.wrapping_add(copied);
         copied
