@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Linux perf's dirty counters. perf zeroes a counter some time after its event gave it up, even if the counter has
-//! another owner by then. `sys/dirty.c` explains why, and makes perf zero them before the module programs them.
+//! Linux perf's dirty counters. perf zeroes a counter some time after its event has given the
+//! counter up, even if the counter has another owner by then. `sys/dirty.c` explains why, and makes
+//! perf zero them before the module programs them.
 
 use crate::{
     cpu::ThisCpu,

@@ -26,8 +26,8 @@ impl Ownership {
     ///
     /// # Errors
     ///
-    /// EBUSY if events use the register with another value, and may count at the same time. EOPNOTSUPP if a CPU lacks the
-    /// register, EINVAL if it refuses the value.
+    /// EBUSY if events use the register with another value, and may count at the same time.
+    /// EOPNOTSUPP if a CPU lacks the register, EINVAL if a CPU refuses the value.
     pub(crate) fn check_register(&self, place: EventPlace, extra: ExtraValue) -> Result {
         let users = self.users_of(extra);
         if users.is_some_and(|users| !users.can_admit(place.kind, extra.value)) {

@@ -14,9 +14,10 @@ use kernel::prelude::*;
 
 /// Returns whether Linux perf uses the counters, which the module has not reserved.
 ///
-/// The check disturbs others: it reserves the counters for a moment, in which perf is refused, or calls all CPUs to
-/// read their registers. So it is made only for a caller that may count CPUs (`may_check`). Other callers get the
-/// result of the last attempt to reserve the counters, which may be the trial at load.
+/// The check disturbs other programs: it reserves the counters for a moment, in which perf can't
+/// get them, or interrupts all CPUs to read their registers. So the check is made only for a caller
+/// that may count CPUs (`may_check`). Other callers get the result of the last attempt to reserve
+/// the counters, which may be the trial at load.
 fn perf_has_counters(ownership: &Ownership, may_check: bool) -> bool {
     if !may_check {
         ownership.was_refused

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The types of Linux perf's PMUs, which are also the types of raw events of the kinds of cores.
+//! The type numbers of Linux perf's PMUs. An event names a kind of core by the number of its PMU.
 
 use crate::sys::ffi;
 use kernel::cpu::CpuId;

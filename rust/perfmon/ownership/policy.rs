@@ -55,8 +55,8 @@ pub(crate) fn check_lockdown() -> Result {
 /// Security modules may change their answer for the same credentials, so they are asked again in the next jiffy.
 pub(crate) struct Opener {
     credentials: ARef<Credential>,
-    /// The last jiffy in which [`check_may_count_cpu`] allowed these credentials; 0, a jiffy that is long past, if it has
-    /// never allowed them.
+    /// The last jiffy in which [`check_may_count_cpu`] allowed these credentials; 0, which stands
+    /// for a jiffy long past, if it has never allowed them.
     ///
     /// ATOMICS: relaxed. A call that sees an old number makes the check again.
     allowed_jiffy: AtomicU64,

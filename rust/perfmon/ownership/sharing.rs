@@ -109,15 +109,16 @@ impl Ownership {
         }
     }
 
-    /// Returns whether one more event at `place` may have a counter that events own, together with the events of other
-    /// targets.
+    /// Returns whether one more event at `place` may share a counter with the events of other
+    /// targets that own it. Also returns true if no events own the counter.
     pub(crate) fn can_admit(&self, place: EventPlace, config: &EventConfig, id: CounterId) -> bool {
         self.event_users(id).is_none_or(|users| {
             users.can_admit(place.kind, config.demand_on(id), place.sampling_on(id))
         })
     }
 
-    /// Returns whether one more event may have a counter that events own, whatever the event's target is.
+    /// Returns whether one more event may share a counter with the events that own it, whatever the
+    /// event's target is. Returns false if no events own the counter.
     pub(crate) fn admits_anywhere(&self, config: &EventConfig, id: CounterId) -> bool {
         let users = self.event_users(id);
         users.is_some_and(|users| users.can_admit_anywhere(config.demand_on(id)))
@@ -203,8 +204,9 @@ impl Ownership {
         Ok(())
     }
 
-    /// Makes the claimant of counter `from` that of counter `to`, too, which an event of `from` has just been given:
-    /// `PERFMON_GET_OWNER` then reports it for `to`, and not the program whose event needs the room.
+    /// Copies the claimant of counter `from` to counter `to`, which an event of `from` has just
+    /// been given. So `PERFMON_GET_OWNER` reports that claimant for `to`, and not the program whose
+    /// event needs the room.
     pub(crate) fn copy_claimant(&mut self, from: CounterId, to: CounterId) {
         let claimant = self.claimants[from.index()].as_ref().map(Claimant::another);
         self.claimants[to.index()] = claimant;

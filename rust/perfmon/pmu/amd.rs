@@ -11,7 +11,8 @@ use kernel::time::Msecs;
 /// milliseconds: as in Linux perf (arch/x86/events/amd/core.c).
 const LATE_PMI_WINDOW: Msecs = 100;
 
-/// The bits of the slow path: each overflow takes it, since the slow path calls [`expect_late_pmis`].
+/// AMD's bits of [`PerCpu::slow_path`]. With them each overflow takes the slow path, which calls
+/// [`expect_late_pmis`].
 pub(super) const SLOW_PATH: u64 = SLOW_VENDOR;
 
 /// Opens the window for late PMIs.

@@ -166,16 +166,18 @@ impl Pmu {
         }
     }
 
-    /// Clears the overflow of a counter that has just been stopped. `expectation` is that of its PMI.
+    /// Clears the overflow of a counter that has just been stopped. `expectation` is the
+    /// expectation of the counter's PMI.
     #[cold]
     fn clear_overflow(&self, here: ThisCpu<'_>, counter: CounterId, expectation: &Expectation) {
         let Some(global) = &self.registers.global else {
             return;
         };
         let percpu = here.percpu();
-        // With a place-holder, Linux perf's handler runs after this module's in each NMI and acknowledges each overflow
-        // that it finds: those of counters that count in kernel mode, which may overflow in it, and those that this
-        // module's handler has left alone because the counter was inactive. Such an NMI has ended the expectation.
+        // With a place-holder, Linux perf's handler runs after this module's handler in each NMI,
+        // and acknowledges each overflow that it finds. Counters that count in kernel mode may
+        // overflow while perf's handler runs. Other overflows are left by this module's handler,
+        // because the counter was inactive; the NMI has ended the expectation then.
         let beside_perf = self.place_holder.is_some();
         let may_overflow_in_perf = beside_perf && percpu.value(counter).select().is_kernel();
         let is_left_to_perf = || beside_perf && percpu.pending_pmi.has_ended(expectation);
@@ -216,7 +218,8 @@ impl Pmu {
 /// since processors may set bits of the register late.
 #[cold]
 fn await_overflow(here: ThisCpu<'_>, global: &GlobalMsrs, counter: CounterId) -> bool {
-    /// The number of reads, which together take about a microsecond, or tens of them in a virtual machine.
+    /// The number of reads. Together they take about a microsecond, or tens of microseconds in a
+    /// virtual machine.
     const MAX_READS: u32 = 16;
 
     (0..MAX_READS).any(|_| msr::read(here, global.status) & counter.bit() != 0)

@@ -100,8 +100,8 @@ pub(super) fn restore(here: ThisCpu<'_>) {
     state.counters.set(0);
 }
 
-/// Repairs the extra registers that other software has changed. If it has changed one, marks the active counters of all
-/// events that need extra registers as lost.
+/// Repairs the extra registers that other software has changed. If there was such a register, marks
+/// that the active counters of all events with extra registers may have missed events.
 pub(super) fn repair(here: ThisCpu<'_>, active_counters: u64) {
     let percpu = here.percpu();
     let state = &percpu.extra;

@@ -7,9 +7,9 @@
 //! records. On these the filter leaves out branches of the kernel, so that the handler does not overwrite the branches
 //! of user mode.
 //!
-//! While the records are only read from the processor's own samples (PEBS), freezing is off. Otherwise a sample that is
-//! taken between an overflow and its interrupt would show the branches before the overflow, and not those before the
-//! sample.
+//! While the records are only read from the processor's own samples (PEBS), freezing is off.
+//! Otherwise a sample that is taken between an overflow and its interrupt would show the branches
+//! before the overflow, instead of the branches before the sample.
 //!
 //! On Broadwell and Skylake, Intel PT and the records exclude each other. While Intel PT traces, no branch is recorded.
 //! An access to the registers of the records may raise #GP, and so may a write of `IA32_DEBUGCTL` that enables the
@@ -45,8 +45,9 @@ pub(super) fn probe(here: ThisCpu<'_>, records: Option<BranchRecords>) -> Option
     })
 }
 
-/// Returns whether Intel PT and the branch records of this CPU exclude each other. They do until Ice Lake, except on
-/// Atoms (`lbr_pt_coexist` in Linux's `arch/x86/events/intel/core.c`).
+/// Returns whether Intel PT and the branch records of this CPU exclude each other. They do on
+/// processors before Ice Lake, except on Atoms (`lbr_pt_coexist` in Linux's
+/// `arch/x86/events/intel/core.c`).
 pub(super) fn is_excluded_by_intel_pt(here: ThisCpu<'_>, capabilities: &Capabilities) -> bool {
     use Microarchitecture::{Goldmont, GoldmontPlus, IceLake, Tremont};
 
@@ -94,7 +95,8 @@ pub(super) fn log_exclusion(here: ThisCpu<'_>) {
 /// Starts to record `branches`, with empty records. If branches are recorded already, only empties the records: all
 /// users at one time record the same branches, and no user may see branches from before its own start.
 ///
-/// `interrupt_user` is the user's bit of `BranchState::interrupt_users`; 0 if it does not read the records in interrupts.
+/// `interrupt_user` is the user's bit of `BranchState::interrupt_users`; 0 if the user does not
+/// read the records in interrupts.
 pub(crate) fn start(here: ThisCpu<'_>, branches: Branches, interrupt_user: u64) {
     let (saved, msrs) = (&here.percpu().branches, &here.pmu().registers.branches);
     saved.user_count.increment();
@@ -136,7 +138,8 @@ pub(crate) fn start(here: ThisCpu<'_>, branches: Branches, interrupt_user: u64) 
     restart_branch_records(here);
 }
 
-/// Sets the users that read the records in interrupts. The records can freeze while there is one.
+/// Sets the users that read the records in interrupts. The records can freeze while there is such a
+/// user.
 fn change_interrupt_users(here: ThisCpu<'_>, pmu: &Pmu, interrupt_users: u64) {
     let saved = &here.percpu().branches;
     let could_freeze = saved.interrupt_users.get() != 0;
@@ -294,8 +297,9 @@ pub(crate) fn unfreeze(here: ThisCpu<'_>, pmu: &Pmu) {
 }
 
 /// Checks that branches are still recorded, and repairs the registers: a BPF program that calls
-/// `bpf_get_branch_snapshot()` disables the records and does not enable them again. A repair empties the records, since
-/// their branches are of an unknown time. Returns whether the records can be read: false while Intel PT excludes them.
+/// `bpf_get_branch_snapshot()` disables the records and does not enable them again. A repair
+/// empties the records, since it is not known when their branches were recorded. Returns whether
+/// the records can be read: false while Intel PT excludes them.
 pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) -> bool {
     /// The bits of `IA32_DEBUGCTL` for a stack that interrupts freeze.
     const STACK_BITS: u64 = DEBUGCTL_LBR | DEBUGCTL_FREEZE;
@@ -328,8 +332,9 @@ pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) -> bool {
     !are_excluded
 }
 
-/// Repairs the registers as [`repair`] does. Returns whether all branches were recorded since the last call of this
-/// function: then each of the processor's samples since that call has the branches before the sample.
+/// Repairs the registers as [`repair`] does. Returns whether all branches were recorded since the
+/// last call of this function: then each of the processor's samples since that call has the
+/// branches that precede the sample.
 #[cold]
 #[inline(never)]
 pub(super) fn recorded_all_branches(here: ThisCpu<'_>, pmu: &Pmu) -> bool {

@@ -39,15 +39,15 @@ pub(super) fn probe(here: ThisCpu<'_>, capabilities: &Capabilities) -> Option<Pe
     (misc & UNAVAILABLE == 0 && has_ds_area && can_read).then_some(format)
 }
 
-/// Returns whether KVM may run guests on this CPU. If so, the processor must not write records, since it would continue
-/// in guests, and write to the same addresses there.
+/// Returns whether KVM may run guests on this CPU. If so, the processor must not write records,
+/// since it would continue to do so in guests, at the same addresses.
 pub(crate) fn may_run_guests(_here: ThisCpu<'_>) -> bool {
     // SAFETY: `perfmon_vmx_is_on()` requires that the caller stays on its CPU, which `_here` proves.
     unsafe { ffi::perfmon_vmx_is_on() }
 }
 
-/// Clears the records of the program that runs here, if the page tables of the next one map them, too. To be called in
-/// [`Pmu::with_records_converted`].
+/// Clears the records of the program that runs here, if the page tables of the next program map
+/// these records, too. To be called in [`Pmu::with_records_converted`].
 fn hide_records(_here: ThisCpu<'_>) {
     // SAFETY: `perfmon_pebs_hide()` requires that the caller stays on the CPU, which `_here` proves, and that the
     // processor writes no records: `with_records_converted` has paused the counters that count in kernel mode, and the
@@ -60,7 +60,8 @@ fn hide_records(_here: ThisCpu<'_>) {
 pub(crate) struct PausedCounters(u64);
 
 impl Pmu {
-    /// Starts a stopped counter with precise samples: the first after `events_left` events, then one every `period`.
+    /// Starts a stopped counter with precise samples: the first sample after `events_left` events,
+    /// then one sample every `period` events.
     #[cold]
     pub(crate) fn start_precise(
         &self,
@@ -109,9 +110,11 @@ impl Pmu {
         min_events.max(min_load(select, &self.capabilities))
     }
 
-    /// Loads a counter, whose samples the processor takes, for `events_left` events. The counter's total must be up to
-    /// date. If the counter can't be loaded for so few, the sample is overdue. While sampling is suspended, no sample
-    /// is wanted, except merged ones, which cause no interrupt.
+    /// Loads a counter, whose samples the processor takes, for `events_left` events. The counter's
+    /// total must be up to date. If the counter can't be loaded for so few events, the sample is
+    /// overdue. While sampling is suspended, loads the counter for as many events as possible
+    /// instead, since no sample is wanted. This does not apply to merged samples, which cause no
+    /// interrupt.
     fn load_precise(
         &self,
         here: ThisCpu<'_>,
@@ -137,9 +140,9 @@ impl Pmu {
         }
     }
 
-    /// Loads the counters of the processor's samples for their next ones. `events_left` computes the number of events to
-    /// the next sample of a counter from its total. The caller must have emptied the buffer, and the counters must not
-    /// count meanwhile.
+    /// Loads the counters whose samples the processor takes, each for its next sample.
+    /// `events_left` computes the number of events to the next sample of a counter from its total.
+    /// The caller must have emptied the buffer, and the counters must not count meanwhile.
     ///
     /// A counter that has overflowed keeps its value: the processor writes the record of this overflow, and loads the
     /// counter, at the next event.
@@ -291,8 +294,8 @@ impl Pmu {
         }
     }
 
-    /// Converts the records that the virtual PMU has merged to samples. Each write of `IA32_PEBS_ENABLE` adds as many
-    /// of them to the buffer as fit.
+    /// Converts the merged records of the virtual PMU to samples. Each write of `IA32_PEBS_ENABLE`
+    /// adds as many of these records to the buffer as fit.
     fn convert_merged_records(
         &self,
         here: ThisCpu<'_>,
@@ -324,9 +327,9 @@ impl Pmu {
         }
     }
 
-    /// Pauses the precise counters that count in kernel mode, which would count this code. The others don't count in
-    /// the kernel. The result has only the counters that were enabled, since an NMI may interrupt code that has already
-    /// paused some of them.
+    /// Pauses the precise counters that count in kernel mode, which would count this code. The
+    /// other counters don't count in the kernel. The result has only the counters that were
+    /// enabled, since an NMI may interrupt code that has already paused some counters.
     fn pause_precise(&self, here: ThisCpu<'_>) -> PausedCounters {
         let percpu = here.percpu();
         let counters = percpu.pebs.armed_counters.get() & percpu.slow_path.get();
@@ -404,7 +407,8 @@ impl Pmu {
         is_full
     }
 
-    /// Ends the processor's samples on this CPU if KVM may run guests on it, and marks their counters as lost.
+    /// Ends the processor's samples on this CPU if KVM may run guests here, and marks that their
+    /// counters may have missed events.
     #[cold]
     pub(crate) fn yield_to_guests(&self, here: ThisCpu<'_>) {
         if !may_run_guests(here) {
@@ -449,7 +453,8 @@ impl Pmu {
     fn select_groups(&self, here: ThisCpu<'_>, format: PebsFormat, groups: RecordGroups) {
         let pebs = &here.percpu().pebs;
         if format.is_adaptive() && pebs.groups() != groups {
-            // All records in the buffer must have the same layout. The processor writes none while it changes.
+            // All records in the buffer must have the same layout. The processor writes no record
+            // while the layout changes.
             self.with_records_converted(here, || {
                 msr::write(here, Msr::PEBS_ENABLE, 0);
                 pebs.set_groups(groups, format);

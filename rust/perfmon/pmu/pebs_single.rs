@@ -67,10 +67,10 @@ pub(super) fn write_single(
         period: percpu.sampled_counter(counter).period.get(),
         cpu: here.id().as_u32(),
         readings: sampling.format.has(SAMPLE_PARTS).then_some(&readings),
-        // SAFETY: `words` must be called by the handler that the words are for, and not again before its result is
-        // dropped. `chain` is for the overflow handler if there are registers of an NMI, otherwise for code with
-        // interrupts off, as that of this function's callers outside of NMIs. The result is dropped when `sample_single`
-        // returns.
+        // SAFETY: `words` must be called by the handler that the words are for, and not again
+        // before its result is dropped. `chain` is for the overflow handler if there are registers
+        // of an NMI, otherwise for code that runs with interrupts off, such as this function's
+        // callers outside of NMIs. The result is dropped when `sample_single` returns.
         chain: unsafe { chain.words() },
     });
 }

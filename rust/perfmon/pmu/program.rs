@@ -31,7 +31,8 @@ impl Pmu {
         self.verify(here, &written, msr::read(here, written.msr), counter);
     }
 
-    /// Sets a counter up again, stopped, on a CPU whose registers have lost the setup. The value stays.
+    /// Sets a counter up again, stopped, on a CPU whose registers have lost the setup. The
+    /// counter's value stays.
     pub(crate) fn reprogram(&self, here: ThisCpu<'_>, counter: CounterId, select: EventSelect) {
         let width = self.write_registers(here, counter, select);
         let value = here.percpu().value(counter);

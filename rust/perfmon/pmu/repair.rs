@@ -69,9 +69,9 @@ impl Pmu {
         (disabled_counters != 0).then_some((control, disabled_counters))
     }
 
-    /// Enables counters again, unless Linux perf, with a place-holder, has disabled all counters. Perf does so for
-    /// moments, in the kernel with interrupts off, and enables them again itself; only counters that count in kernel
-    /// mode miss events in that time.
+    /// Enables counters again, unless there is a place-holder and Linux perf has disabled all
+    /// counters. Perf does so for moments, in the kernel with interrupts off, and then enables them
+    /// again itself. Only counters that count in kernel mode miss events in that time.
     #[cold]
     fn enable_again_in_nmi(
         &self,
@@ -88,8 +88,9 @@ impl Pmu {
         }
     }
 
-    /// Marks counters as lost if an event that was pinned to this CPU earlier has displaced the place-holder. Not for
-    /// the overflow handler, which may interrupt perf while it moves events.
+    /// Marks that counters may have missed events, if an event that was pinned to this CPU earlier
+    /// has displaced the place-holder. Not for the overflow handler, which may interrupt perf while
+    /// perf moves events.
     #[inline(always)]
     pub(super) fn check_place_holder(&self, here: ThisCpu<'_>, counters: u64) {
         if !self.has_kept_perf_off(here) {
@@ -106,8 +107,9 @@ impl Pmu {
         }
     }
 
-    /// Enables the counters of the mask `disabled_counters` again, and marks them as lost. `control` is the value of
-    /// the global control register, in which they are disabled.
+    /// Enables the counters of the mask `disabled_counters` again, and marks that they may have
+    /// missed events. `control` is the value of the global control register, in which they are
+    /// disabled.
     #[cold]
     fn enable_again(&self, here: ThisCpu<'_>, control: u64, disabled_counters: u64) {
         if let Some(global) = &self.registers.global {
@@ -147,7 +149,8 @@ pub(crate) fn tampered_counters(here: ThisCpu<'_>) -> u64 {
     percpu.tampered.get()
 }
 
-/// Marks counters as lost, because another event has displaced the place-holder, and logs this once.
+/// Marks that counters may have missed events, because another event has displaced the
+/// place-holder. Logs this once.
 #[cold]
 fn mark_displaced(here: ThisCpu<'_>, counters: u64) {
     here.percpu().mark_lost(counters);
