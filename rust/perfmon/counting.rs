@@ -43,7 +43,7 @@ pub(crate) fn setup2(client: &Client, request: abi::pmc2) -> Result {
     set_up(client, request.pmc2_num, request.pmc2_select, kind)
 }
 
-/// Returns whether a member is not 0 that must be 0.
+/// Returns whether a member that must be 0 is not 0.
 fn has_reserved_bits(request: &abi::pmc2) -> bool {
     u64::from(request.pmc2_flags | request.reserved) | request.pmc2_extra != 0
 }
@@ -66,7 +66,7 @@ fn set_up(client: &Client, number: c_int, select: u64, kind: Option<CoreKind>) -
     )
 }
 
-/// Logs why a counter can't be set up that only some kinds of cores have, once.
+/// Logs, once, why a counter that only some kinds of cores have can't be set up on all CPUs.
 #[cold]
 fn log_missing_counter(number: c_int) {
     if CounterId::from_number(number, pmu::common().all_counters()).is_ok() {
@@ -77,8 +77,8 @@ fn log_missing_counter(number: c_int) {
     }
 }
 
-/// Checks whether a counter can be set up with this event select. Does not check whether Linux perf uses the counter:
-/// [`with_reserved`] does, when it reserves the counters after this check.
+/// Checks whether a counter can be set up with this event select. Does not check whether Linux perf
+/// uses the counter: [`with_reserved`] checks that when it reserves the counters, after this check.
 fn check_setup(
     ownership: &Ownership,
     id: CounterId,
@@ -103,8 +103,8 @@ fn check_setup(
 ///
 /// # Errors
 ///
-/// EINVAL if no counter or only other counters can. EOPNOTSUPP if the event needs an extra register, or if several
-/// cores or two counters count it together.
+/// EINVAL if no counter can count the event, or only other counters can. EOPNOTSUPP if the event
+/// needs an extra register, or if several cores or two counters count it together.
 fn check_counter_of_kind(id: CounterId, select: EventSelect, kind: CoreKind) -> Result {
     if has_fixed(id.bit()) {
         return Ok(());

@@ -18,11 +18,12 @@ use zerocopy::FromZeros;
 /// Generates [`dispatch`] from a table. A row has the command, its argument, the descriptors that may make the call
 /// (`all`, or `writers`: those open for writing), and the handler.
 ///
-/// An argument `In(T)` is copied from the caller, `Out(T)` to the caller. `InOut(T)` is copied both ways, and the
-/// handler changes it in place. `Nothing(())` stands for a call without an argument. `Opens(T)` is copied from the
-/// caller, and the call returns a new descriptor. `Boxed(T)` is copied from the caller to the heap, since it is too
-/// large for the stack. A handler that returns something to copy out changes nothing else, so a failed copy has nothing
-/// to undo. The compiler checks each row against the direction and the size in the command's number.
+/// An argument `In(T)` is copied from the caller, `Out(T)` to the caller. `InOut(T)` is copied both
+/// ways, and the handler changes it in place. `Nothing(())` stands for a call without an argument.
+/// `Opens(T)` is copied from the caller, and the call returns a new descriptor. `Boxed(T)` is
+/// copied from the caller to the heap, since it is too large for the stack. A handler that returns
+/// a result to copy out has no other effect, so nothing has to be undone if the copy fails. The
+/// compiler checks each row against the direction and the size in the command's number.
 ///
 /// A handler gets the part of the session that it works on, by [`AsRef`].
 macro_rules! calls {

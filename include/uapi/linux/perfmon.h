@@ -27,7 +27,7 @@
  *             PMIOGET, PMIOGET2, PMIOTSTAMP, IOCTL_PERFMON_GET_PROPERTIES and
  *             PERFMON_GET_INFO do not need a writable descriptor.
  * EFAULT      The argument can't be read.
- * EINVAL      A member that must be 0 is not; PMCF_PC or PMCF_ANY is set; the
+ * EINVAL      A member that must be 0 is not 0; PMCF_PC or PMCF_ANY is set; the
  *             event select has a bit that this CPU lacks; or no kind of core has
  *             this type.
  * EINVAL      There is no such counter or no such buffer. PMIOSETUP: some CPUs lack
@@ -51,9 +51,10 @@
  *             counter can't count the event on these cores, or no counter can.
  * EOPNOTSUPP  PMIOSETUP, PERFMON_DEFINE_EVENT: the processor is a hybrid, and the
  *             event is not an architectural one, so that each kind of core would
- *             count another event: name a kind by its type. Or the event needs two
- *             counters or merges two: AMD's events 003H and FFFH from Zen on. With a
- *             type: the event needs an extra register, which these calls don't write.
+ *             count a different event: name a kind by its type. Or the event needs
+ *             two counters or merges two counters: AMD's events 003H and FFFH from
+ *             Zen on. With a type: the event needs an extra register, which these
+ *             calls don't write.
  * EBUSY       PMIOSETUP: a running trace or events have this counter, or there is
  *             an exclusive event. IOCTL_PERFMON_START: the counters that PMIOSETUP
  *             and events have leave too few for the config, there is an exclusive
@@ -63,8 +64,8 @@
  *             the highest priority keeps a CPU busy, so that the counters that
  *             Linux perf has used there can't be zeroed. The kernel log names the CPU.
  * EOPNOTSUPP  PMIOREADCPU: one of the CPUs is online, but is not used for
- *             counting, and the kernel log says why. Or one of the CPUs is of
- *             another kind than the counter counts on.
+ *             counting, and the kernel log says why. Or one of the CPUs is not
+ *             of the kind on which the counter counts.
  * EPERM       IOCTL_PERFMON_ALLOC_TRACE: the caller may not pin so much memory
  *             (perf_event_mlock_kb, RLIMIT_MEMLOCK, CAP_IPC_LOCK).
  * ENOMEM      There is not enough memory. If the caller's cgroup has reached its
@@ -75,8 +76,8 @@
  *             another driver changed it. The kernel log names the register. Or
  *             the counter was disabled for a while, or holds a value that
  *             can't have been counted. After this error of PMIOSTOP the counter
- *             is stopped; after that of PMIOSETUP it is released; it has no
- *             value until it is set up again. After this error of
+ *             is stopped. After this error of PMIOSETUP the counter is released.
+ *             It has no value until it is set up again. After this error of
  *             IOCTL_PERFMON_START or IOCTL_PERFMON_STOP the trace is stopped:
  *             the records are whole, but their numbers can't be relied on.
  * EFAULT      The result can't be written.
@@ -226,7 +227,7 @@ struct pmc_tstamp {
  *	which is less if @pmcc_first_cpu is close to the highest CPU number
  * @reserved: must be 0
  * @pmcc_value: events since the last PMIOSETUP or PMIORESET on CPU
- *	@pmcc_first_cpu and the following ones; the last total of an offline
+ *	@pmcc_first_cpu and the following CPUs; the last total of an offline
  *	CPU, 0 for a CPU that was never online
  */
 struct pmc_cpu_data {
@@ -244,19 +245,20 @@ struct pmc_cpu_data {
  * @pmc2_select: as &pmc.pmc_val, laid out as all 64 bits of IA32_PERFEVTSELx or
  *	of AMD's PERF_CTL, where bits 35:32 are bits 11:8 of the event
  * @pmc2_extra: must be 0
- * @pmc2_type: on which CPUs the counter counts: 0, on all; or the type of a kind of
- *	core (perf's PMU of these cores), on the CPUs of this kind
+ * @pmc2_type: the CPUs on which the counter counts: 0 for all CPUs, or the type of a
+ *	kind of core (of perf's PMU for these cores) for the CPUs of this kind
  * @reserved: must be 0
  *
- * With the type of a kind of core, the counter may be one that other kinds lack, and
- * the event may be one that other kinds have under another select or not at all.
+ * With the type of a kind of core, other kinds may lack the counter, and may have the
+ * event under another select or not at all.
  * PMIOREAD sums over the CPUs of the kind. PMIOREADCPU fails with EOPNOTSUPP for CPUs of
  * other kinds. A possible CPU that was never online is of no kind yet, and has a value of 0.
  *
- * With a type, also on a machine with one kind of core, the counter has to be one that
- * can count the event on these cores: some events have a part of the general counters, and
- * Intel's event 0 has none (EINVAL). Without a type this is not checked: a counter
- * that can't count the event stays 0. PMIOGET2 stores the type that PMIOSETUP2 got.
+ * With a type, also on a machine with one kind of core, the call fails with EINVAL if the
+ * counter can't count the event on these cores: only some of the general counters can count
+ * some events, and no general counter can count Intel's event 0. Without a type this is not
+ * checked: a counter that can't count the event stays 0. PMIOGET2 stores the type that
+ * PMIOSETUP2 got.
  */
 struct pmc2 {
 	int pmc2_num;
@@ -460,7 +462,7 @@ typedef enum perfmon_group_type perfmon_group_type_t;
 #define PERFMON_FIXED_EVENT_UNHALTED_CORE_CYCLES	2
 #define PERFMON_FIXED_EVENT_UNHALTED_REFERENCE_CYCLES	3
 #define PERFMON_FIXED_EVENT_TOPDOWN_SLOTS		4
-/* Slots of wrong paths, slots that the front end left empty, slots of what retired */
+/* Slots of wrong paths; slots that the front end left empty; slots that retired. */
 #define PERFMON_FIXED_EVENT_TOPDOWN_BAD_SPECULATION	5
 #define PERFMON_FIXED_EVENT_TOPDOWN_FE_BOUND		6
 #define PERFMON_FIXED_EVENT_TOPDOWN_RETIRING		7
@@ -525,7 +527,7 @@ typedef enum perfmon_group_type perfmon_group_type_t;
  * struct perfmon_event_definition - what an event of PERFMON_GROUP_MODEL counts
  * @id: the id of the event, in PERFMON_GROUP_MODEL
  * @reserved: must be 0
- * @type: on which CPUs the event counts, as &pmc2.pmc2_type
+ * @type: the CPUs on which the event counts, as &pmc2.pmc2_type
  * @select: as &pmc2.pmc2_select: event, unit mask, edge, invert, counter mask.
  *	PMCF_USR and PMCF_OS are ignored, because the config has the modes.
  *	PMCF_INT and PMCF_EN are ignored, too.
@@ -533,9 +535,10 @@ typedef enum perfmon_group_type perfmon_group_type_t;
  * @reserved2: must be 0
  *
  * With a type, also on a machine with one kind of core, the event takes one of the general
- * counters that can count it on these cores, which for some events are a part of them. An
- * event that no counter can count is refused (EINVAL). Its @select may also be that of a
- * fixed-function counter: event 0 with a unit mask of n for fixed-function counter n - 1.
+ * counters that can count it on these cores. For some events these are not all general
+ * counters. An event that no counter can count is refused (EINVAL). The @select may also be
+ * that of a fixed-function counter: event 0 with a unit mask of n for fixed-function
+ * counter n - 1.
  * Only the buffers of CPUs of the kind have records of the event.
  */
 struct perfmon_event_definition {
@@ -570,8 +573,8 @@ typedef __u32 perfmon_rate_t;
 /**
  * DOC: Flags of an event
  *
- * In &perfmon_config.flags. An event ticks each time that as many events have been
- * counted as its rate says:
+ * In &perfmon_config.flags. An event with a rate ticks each time that it has been
+ * counted rate more times:
  *
  * ===============================  ===========================================
  * PERFMON_CONFIG_FLAG_OS           Counts in kernel mode.
@@ -595,7 +598,7 @@ typedef __u32 perfmon_rate_t;
 /**
  * struct perfmon_config - what a trace records
  * @events: event ids, each at most once, from the front;
- *	PERFMON_EVENT_ID_NONE ends them
+ *	PERFMON_EVENT_ID_NONE ends the list
  * @rate: the number of events from one record to the next
  * @flags: PERFMON_CONFIG_FLAG_*
  *
@@ -616,9 +619,9 @@ typedef __u32 perfmon_rate_t;
  * - there is no event, or anything but 0 follows the first
  *   PERFMON_EVENT_ID_NONE;
  * - a flag is not in PERFMON_CONFIG_FLAG_MASK;
- * - an event is in it twice, is not defined, or is one that these CPUs lack;
- * - it needs more general counters than the CPUs that count the events have, or two events
- *   need the same counter;
+ * - an event is in the config twice, is not defined, or is missing on these CPUs;
+ * - the config needs more general counters than the CPUs that count the events have, or two
+ *   events need the same counter;
  * - an event of PERFMON_GROUP_MISC has a rate and no PERFMON_CONFIG_FLAG_TIMEBASE0, or
  *   is events[0] and has a rate;
  * - a rate is above 2^width - 1 (the counter's width), or above 2^31 without
@@ -690,7 +693,7 @@ typedef struct perfmon_buffer_handle_req ioctl_perfmon_buffer_handle_req_t;
  *   for their interrupt, or the registers that record branches. The module
  *   repaired it; events, samples or branches before the repair may be missing.
  *   If an overflow's interrupt never came, the CPU wrote TIME and a COUNT of each
- *   event with a rate. Branches of an unknown time are in no record.
+ *   event with a rate. Branches from before a repair are in no later record.
  */
 #define PERFMON_BUFFER_FLAG_FULL	(1U << 0)
 #define PERFMON_BUFFER_FLAG_THROTTLED	(1U << 1)
@@ -775,7 +778,7 @@ struct perfmon_time_record {
 typedef struct perfmon_time_record perfmon_time_record_t;
 
 /**
- * struct perfmon_tick_record - as many events as the rate have been counted
+ * struct perfmon_tick_record - the event was counted as many times as its rate says
  * @header: names the event
  *
  * The rate is in &perfmon_config.rate, not in the record.
@@ -808,7 +811,7 @@ struct perfmon_value_record {
 typedef struct perfmon_value_record perfmon_value_record_t;
 
 /**
- * struct perfmon_pc_record - as a TICK, with the place where the CPU is
+ * struct perfmon_pc_record - a tick, with the place where the CPU was
  * @header: names the event
  * @aspace: the address space: the address bits of CR3; 0 if the caller of
  *	IOCTL_PERFMON_STAGE_CONFIG had no permission to count the kernel. A
@@ -980,17 +983,17 @@ enum perfmon_command {
  * DOC: Events
  *
  * PERFMON_EVENT_OPEN returns a descriptor that counts one event: of a task, of a
- * task and all that it creates, of all that runs on a CPU, or of a cgroup. Any number of
- * programs have events at once. struct perf_event_attr, read(2) and the ioctls are
- * those of perf_event_open(2), with these differences:
+ * task and all tasks that it creates, of all that runs on a CPU, or of a cgroup. Any
+ * number of programs can have events at once. struct perf_event_attr, read(2) and the
+ * ioctls are those of perf_event_open(2), with these differences:
  *
  * - Types are PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE (the events in the table
  *   of the CPU) and PERF_TYPE_RAW. The only event of PERF_TYPE_SOFTWARE is
  *   PERF_COUNT_SW_DUMMY. On a hybrid processor the first two types count on all
  *   kinds of cores. PERF_TYPE_RAW is the type of one kind of core, and the other
  *   kinds have the types that they have in perf.
- * - Nothing is multiplexed, unless PERFMON_EVENT_ROTATE asks for it. Events that count
- *   the same share a counter, any number of them. An event for which no counter is
+ * - Nothing is multiplexed, unless PERFMON_EVENT_ROTATE asks for it. Any number of
+ *   events that count the same share a counter. An event for which no counter is
  *   left is refused with EBUSY. So time_running is time_enabled, unless the event
  *   takes turns or the processor is a hybrid.
  *   PERFMON_GET_OWNER gives the owner of a counter.
@@ -1046,7 +1049,7 @@ struct perfmon_event_open {
 /*
  * In &perfmon_event_open.flags: if no counter is free for the event, it takes turns with
  * other events of the same task or CPU that have this flag, as events of perf do.
- * The event counts only during its turns, which is time_running of time_enabled.
+ * The event counts only during its turns: time_running is the time of these turns.
  * read_format must have both times, unless the event is a sibling.
  */
 #define PERFMON_EVENT_ROTATE	(1U << 4)
@@ -1058,7 +1061,7 @@ struct perfmon_event_open {
  * @PERFMON_OWNER_SESSION: the program that called PMIOSETUP
  * @PERFMON_OWNER_TRACE: the program whose trace runs
  * @PERFMON_OWNER_TASKS: events of tasks; the counter counts for each task while it runs
- * @PERFMON_OWNER_CPUS: events of CPUs; each CPU may count another event
+ * @PERFMON_OWNER_CPUS: events of CPUs; each CPU may count a different event
  * @PERFMON_OWNER_EVENTS: events of tasks, CPUs or cgroups, which all count the same
  */
 enum perfmon_owner {

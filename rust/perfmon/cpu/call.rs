@@ -55,7 +55,7 @@ where
     }
 }
 
-/// Runs `f` if the set is the current CPU alone. Returns whether it did.
+/// Runs `f` if the set is the current CPU alone. Returns whether `f` was run.
 #[inline(always)]
 fn run_if_only_here(cpus: &CpuSet, f: impl FnOnce(ThisCpu<'_>)) -> bool {
     let Some(only_cpu) = cpus.only_cpu() else {

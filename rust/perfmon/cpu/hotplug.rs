@@ -12,9 +12,10 @@ use kernel::{
 
 /// Callbacks for CPUs that come online and go offline, called on the CPU itself in a task that is bound to it.
 pub(crate) trait HotplugCallbacks {
-    /// The CPU has come online, or was online when the callbacks were registered.
+    /// Called when the CPU has come online, and at the registration if the CPU is online then.
     fn online(here: ThisCpu<'_>);
-    /// The CPU will go offline, or the callbacks will be unregistered.
+    /// Called before the CPU goes offline, and before the callbacks are unregistered if the CPU is
+    /// online then.
     fn offline(here: ThisCpu<'_>);
 }
 

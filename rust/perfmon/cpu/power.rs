@@ -7,9 +7,9 @@ use kernel::{error::to_result, prelude::*};
 
 /// Callbacks for sleep and reboot, which the kernel calls in a task.
 pub(crate) trait PowerCallbacks {
-    /// The system will sleep or reboot.
+    /// Called before the system sleeps or reboots.
     fn suspend();
-    /// The system is back from sleep.
+    /// Called after the system has woken up.
     fn resume();
 }
 

@@ -65,7 +65,7 @@ impl CpuSet {
         self.update_only_cpu();
     }
 
-    /// Removes a CPU. Returns whether it was in the set.
+    /// Removes a CPU. Returns whether the CPU was in the set.
     pub(crate) fn remove(&mut self, cpu: CpuId) -> bool {
         let removed = self.contains(cpu);
         self.mask_mut().clear(cpu);

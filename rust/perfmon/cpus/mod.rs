@@ -145,8 +145,8 @@ impl PowerCallbacks for CpuCallbacks {
         ownership.cpus_mut().pause();
     }
 
-    /// Counts again on the CPUs that are online and can be used for counting, also if they came online during the
-    /// sleep.
+    /// Counts again on the CPUs that are online and can be used for counting, including CPUs that
+    /// came online during the sleep.
     fn resume() {
         let mut ownership = OWNERSHIP.lock();
         ownership.cpus_mut().resume();
@@ -160,8 +160,8 @@ impl PowerCallbacks for CpuCallbacks {
 
 /// Checks whether a CPU that has come online can be used for counting, and returns its capabilities and its kind.
 ///
-/// While the module is being loaded, a CPU that lacks capabilities of the CPUs before it reduces the common
-/// capabilities, and its kind is added. After that, such a CPU is refused.
+/// While the module is being loaded, a CPU that lacks capabilities of the CPUs checked before
+/// reduces the common capabilities, and the CPU's kind is added. After that, such a CPU is refused.
 ///
 /// # Errors
 ///
@@ -193,7 +193,8 @@ fn check_cpu(
     Ok((capabilities, kind))
 }
 
-/// Begins to count on a CPU. No task may run on it during this, since the task could read the counters.
+/// Begins to count on a CPU. No program's task may run on the CPU meanwhile, since the task could
+/// read the counters.
 fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
     let percpu = here.percpu();
     if ownership.is_claimed() {
@@ -222,7 +223,8 @@ fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
     event::load_contexts(here);
 }
 
-/// Stops counting on a CPU; the values stay. No task may run on it during this, since the task could read the counters.
+/// Stops counting on a CPU. The counters' values stay. No program's task may run on the CPU
+/// meanwhile, since the task could read the counters.
 fn tear_down(ownership: &Ownership, here: ThisCpu<'_>) {
     event::unload_contexts(here);
     here.percpu().brought_up.set(0);

@@ -18,7 +18,7 @@ use kernel::prelude::*;
 ///
 /// # Errors
 ///
-/// ENODEV if it has no PMU that the module supports; the log says why.
+/// ENODEV if the CPU has no PMU that the module supports; the log says why.
 pub(super) fn detect_capabilities() -> Result<Capabilities> {
     let pinned = cpu::pin();
     let here = pinned.here();
@@ -131,7 +131,7 @@ pub(super) fn perf_types() -> [Option<u32>; MAX_CORE_KINDS] {
 ///
 /// # Errors
 ///
-/// EINVAL if a counter can't; the kernel log has the range.
+/// EINVAL if a counter can't overflow after so many events; the kernel log has the range of `bits`.
 pub(super) fn check_load_distance(bits: u32, common: &Capabilities) -> Result {
     /// The smallest allowed load distance: with fewer bits, the machine would do little else than serve overflows.
     const MIN_BITS: u32 = 8;

@@ -4,8 +4,9 @@
 //! Without a local APIC, or under a hypervisor that counts nothing or raises no interrupt, the module would load and
 //! silently count wrong.
 //!
-//! The trial also measures what the overflow handler can't: the time to enter and leave its interrupt, which is some 1 us
-//! on a processor and many times as much under a hypervisor. The budget of samples ([`percpu`](crate::percpu)) counts it.
+//! The trial also measures a time that the overflow handler can't measure: the time to enter and
+//! leave its interrupt. This takes about 1 us on a processor, and many times as long under a
+//! hypervisor. The budget of samples ([`percpu`](crate::percpu)) includes this time.
 
 use crate::{
     cpu::{irqs_off, timestamp, ThisCpu},
@@ -17,7 +18,8 @@ use crate::{
 use core::hint;
 use kernel::prelude::*;
 
-/// Instructions retired, on each processor that has counters.
+/// The event select of "instructions retired", which is the same on each processor that has
+/// counters.
 const INSTRUCTIONS: EventSelect = EventSelect::new(0xc0, 0x00);
 
 /// The number of events from the start of the counter to its overflow.
@@ -26,7 +28,8 @@ const PERIOD: u64 = 1000;
 /// The number of events within which the interrupt must arrive.
 const DEADLINE_EVENTS: u64 = 200 * PERIOD;
 
-/// Polling rounds until the trial fails; together they execute more than [`DEADLINE_EVENTS`] instructions.
+/// The number of polling rounds after which the trial fails. Together they execute more than
+/// [`DEADLINE_EVENTS`] instructions.
 const MAX_POLLS: u32 = 100_000;
 
 /// Makes the trial on the current CPU. Skips it if Linux perf uses the counters, which shows that they work, or if
@@ -98,9 +101,9 @@ fn count_past_overflow(here: ThisCpu<'_>, pmu: &Pmu) -> Result<(), &'static str>
     }
 }
 
-/// Returns the cycles of the time-stamp counter that entering and leaving an interrupt takes: the lower quartile of several
-/// interrupts, since a hypervisor may take the CPU away during some; 0 if one of them does not come. `counter` is
-/// programmed, and stopped.
+/// Returns the cycles of the time-stamp counter that entering and leaving an interrupt takes: the
+/// lower quartile of several interrupts, since a hypervisor may take the CPU away during some of
+/// them; 0 if an interrupt does not come. `counter` is programmed, and stopped.
 fn measure_entry_cost(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) -> u64 {
     const ROUNDS: usize = 15;
     let mut cycles = [0; ROUNDS];
@@ -114,8 +117,8 @@ fn measure_entry_cost(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) -> u64 {
     cycles[ROUNDS / 4]
 }
 
-/// Returns the cost of entering and leaving one interrupt, and the few cycles of the loop that waits for it; 0 if none
-/// came.
+/// Returns the cost of entering and leaving one interrupt, including a few cycles of the loop that
+/// waits for the interrupt; 0 if no interrupt came.
 fn entry_cost_of_one(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) -> u64 {
     let percpu = here.percpu();
     let value = percpu.value(counter);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Cgroups: the counted ones, of two hierarchies, and those in samples and records.
+//! Cgroups: the counted cgroups of two hierarchies, and the cgroups in samples and records.
 
 use super::ffi;
 use crate::logic::{hierarchy::Hierarchy, mapping::NAME_WORDS};
@@ -53,7 +53,7 @@ impl Cgroup {
         }
     }
 
-    /// Returns the number of cgroups that this one is in; 0 for the root.
+    /// Returns the number of cgroups that this cgroup is in; 0 for the root.
     pub(crate) fn level(&self) -> u64 {
         // CAST: A level is not negative.
         // SAFETY: The function requires a cgroup that is alive: `self` has a reference to it.

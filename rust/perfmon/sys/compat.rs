@@ -66,8 +66,9 @@ mod this {
         *parameter.value()
     }
 
-    /// Requires `CAP_PERFMON`, also where Linux perf would allow every user to count on a CPU: modules can't read
-    /// `perf_event_paranoid` here, only whether it allows the caller to count in kernel mode.
+    /// Requires `CAP_PERFMON`, also where Linux perf would allow every user to count on a CPU: in
+    /// Linux 7.2 modules can't read `perf_event_paranoid`. They can only find out whether it allows
+    /// the caller to count in kernel mode.
     pub(crate) fn allow_cpu() -> c_int {
         // SAFETY: `capable()` and `perfmon_allow_kernel()` require task context, since they check the current task's
         // credentials. The only caller is `ownership/policy.rs`, whose functions serve the ioctls of the device.

@@ -57,9 +57,9 @@ static int run_in_thread(void *data)
 }
 
 /*
- * Has a thread of the highest real-time priority do the work, which preempts the
- * other tasks of the CPU. A CPU has at most one such thread, so that threads don't
- * pile up where they can't run.
+ * Makes a thread of the highest real-time priority do the work. The thread preempts
+ * the other tasks of the CPU. A CPU has at most one such thread, so that threads
+ * don't pile up where they can't run.
  */
 static void begin_thread(struct cpu_work *work, unsigned int cpu)
 {
@@ -108,8 +108,8 @@ bool cpu_works_do(struct cpu_works *works, struct cpumask *cpus)
 				       WORKER_TIMEOUT))
 			return true;
 		/*
-		 * A thread is needed in each round: one that existed before may
-		 * have read the number of requests before this one was added.
+		 * A thread is needed in each round: a thread that existed before may
+		 * have read the number of requests before this request was added.
 		 */
 		for_each_cpu(cpu, cpus)
 			begin_thread(per_cpu_ptr(works->cpus, cpu), cpu);

@@ -40,9 +40,9 @@ void cpu_works_begin(struct cpu_works *works, struct cpu_work __percpu *cpus,
  */
 void cpu_works_end(struct cpu_works *works);
 /*
- * Calls @works->run on each of the CPUs, by a kernel thread that is bound to the
- * CPU. If a CPU goes offline, the call is made on some other one. One call of
- * @works->run may serve several callers. Sleeps, for up to some seconds.
+ * Calls @works->run on each of the CPUs, by a kernel thread that is bound to the CPU.
+ * If a CPU goes offline, the call is made on some other CPU. One call of @works->run
+ * may serve several callers. Sleeps, for up to some seconds.
  *
  * Returns whether the work was done on all CPUs. Removes the CPUs where it was done
  * from @cpus. A CPU that remains executes a task that no thread preempts, and does the

@@ -83,7 +83,7 @@ const _: () = {
     ["Offset of field: perfmon_mapping::flags"]
         [::core::mem::offset_of!(perfmon_mapping, flags) - 52usize];
 };
-#[doc = " The cgroups of a task in one hierarchy: by_level[0] is the root, by_level[level] the\n cgroup that the task is in, and those between are its ancestors."]
+#[doc = " The cgroups of a task in one hierarchy: by_level[0] is the root, by_level[level] is\n the cgroup that the task is in, and the cgroups between are its ancestors."]
 #[repr(C)]
 pub struct perfmon_task_cgroups {
     pub level: u64,
@@ -161,7 +161,7 @@ unsafe extern "C" {
         to: ::kernel::ffi::c_ulong,
         from: *const ::kernel::ffi::c_void,
     ) -> ::kernel::ffi::c_int;
-    #[doc = " Copies a structure of from_size bytes from a program to one of size bytes. If\n the program's is shorter, the rest of the copy becomes 0. If it is longer and\n its rest is not 0, returns -E2BIG. Returns -EFAULT if the address is bad."]
+    #[doc = " Copies a structure of from_size bytes from a program to a structure of size bytes.\n If the program's structure is shorter, the rest of the copy becomes 0. If the\n program's structure is longer, and its rest is not 0, returns -E2BIG. Returns\n -EFAULT if the address is bad."]
     pub fn perfmon_copy_struct(
         to: *mut ::kernel::ffi::c_void,
         size: usize,
@@ -196,7 +196,7 @@ unsafe extern "C" {
     pub fn perfmon_is_file_of(file: *mut file, operations: *const ::kernel::ffi::c_void) -> bool;
     #[doc = " Marks a mapping that is being set up, and so locked for writing: children\n don't inherit it, it can't grow, and core dumps leave it out."]
     pub fn perfmon_area_keep_to_program(area: *mut vm_area_struct);
-    #[doc = " Makes a wait, at which programs wait for a descriptor. An interrupt calls\n on_last_overflow() after the last overflow; it is NULL for a descriptor without\n overflows. Returns NULL if there is no memory."]
+    #[doc = " Makes a wait, at which programs wait for a descriptor. An interrupt calls\n on_last_overflow() after the last overflow. The function is NULL for a descriptor\n without overflows. Returns NULL if there is no memory."]
     pub fn perfmon_wait_new(
         on_last_overflow: ::core::option::Option<unsafe extern "C" fn()>,
     ) -> *mut perfmon_wait;
@@ -210,7 +210,7 @@ unsafe extern "C" {
         file: *mut file,
         table: *mut poll_table_struct,
     );
-    #[doc = " Adds the file to those whose owners get SIGIO, or with on == 0 removes it\n (O_ASYNC)."]
+    #[doc = " Adds the file to the files whose owners get SIGIO (O_ASYNC), or removes the file\n from them if @on is 0."]
     pub fn perfmon_wait_signal(
         wait: *mut perfmon_wait,
         fd: ::kernel::ffi::c_int,
@@ -225,7 +225,7 @@ unsafe extern "C" {
     pub fn perfmon_waker_new() -> *mut perfmon_waker;
     #[doc = " Frees a waker without waits, which no other call uses. May sleep."]
     pub fn perfmon_waker_free(waker: *mut perfmon_waker);
-    #[doc = " Adds a wait to those of the waker. The wait must have no other waker, and must be\n removed from this one before either is freed."]
+    #[doc = " Adds a wait to the waits of the waker. The wait must have no other waker, and must\n be removed before the wait or the waker is freed."]
     pub fn perfmon_waker_add(waker: *mut perfmon_waker, wait: *mut perfmon_wait);
     #[doc = " Removes a wait that perfmon_waker_add() has added."]
     pub fn perfmon_waker_remove(waker: *mut perfmon_waker, wait: *mut perfmon_wait);
@@ -241,9 +241,9 @@ unsafe extern "C" {
     pub fn perfmon_pid_namespace_get() -> *mut pid_namespace;
     #[doc = " Drops a reference that perfmon_pid_namespace_get() has returned."]
     pub fn perfmon_pid_namespace_put(ns: *mut pid_namespace);
-    #[doc = " Returns the IDs of a task in a PID namespace: that of the process in bits 31:0,\n that of the thread in bits 63:32. Both are 0 if the task has none in the\n namespace, and -1 if it has given them up at its exit. @task may be NULL for the\n current task, and @ns NULL for the initial namespace."]
+    #[doc = " Returns the IDs of a task in a PID namespace: the process ID in bits 31:0, the\n thread ID in bits 63:32. Both are 0 if the task has no IDs in the namespace, and -1\n if it has given up its IDs at its exit. @task may be NULL for the current task, and\n @ns NULL for the initial namespace."]
     pub fn perfmon_task_ids(task: *mut task_struct, ns: *mut pid_namespace) -> u64;
-    #[doc = " Returns the process ID of the parent of @task, in both halves of what\n perfmon_task_ids() returns. @task must be the caller."]
+    #[doc = " Returns the process ID of the parent of @task, in both halves of the result, as\n perfmon_task_ids() would. @task must be the caller."]
     pub fn perfmon_parent_ids(task: *mut task_struct, ns: *mut pid_namespace) -> u64;
     #[doc = " Copies the name of a task: up to 15 bytes, padded with zeros."]
     pub fn perfmon_copy_name(name: *const ::kernel::ffi::c_char, to: *mut ::kernel::ffi::c_char);
@@ -251,11 +251,11 @@ unsafe extern "C" {
     pub fn perfmon_task_executes(task: *const task_struct) -> bool;
     #[doc = " Returns whether the kernel runs on the stack of @task; true if @task is NULL.\n In the context switch, the stack may be another task's."]
     pub fn perfmon_on_stack_of(task: *const task_struct) -> bool;
-    #[doc = " Returns whether a sample of @task may show these registers. In the kernel it may\n not while the context switch runs, where they may be another task's, nor in\n execve(2), which has yet to find out which users may look at the new program."]
+    #[doc = " Returns whether a sample of @task may show these registers. Registers of the kernel\n may not be shown during a context switch, when they may be another task's, nor in\n execve(2), which has yet to find out which users may look at the new program."]
     pub fn perfmon_may_show_regs(regs: *mut pt_regs, task: *const task_struct) -> bool;
     #[doc = " Hides the program that the current task has begun to execute from samples on this\n CPU, or shows it again. For callers with interrupts off."]
     pub fn perfmon_hide_program(hide: bool);
-    #[doc = " Returns whether samples of the current task may show nothing of its program: it\n is in execve(2), or perfmon_hide_program() has hidden it on this CPU. For callers\n that can't leave the CPU."]
+    #[doc = " Returns whether samples of the current task must show nothing of its program: the\n task is in execve(2), or perfmon_hide_program() has hidden the program on this CPU.\n For callers that can't leave the CPU."]
     pub fn perfmon_program_is_hidden() -> bool;
     #[doc = " Returns the registers of the program that was interrupted, or that has called\n the kernel. NULL in a kernel thread, in execve(2), while the registers are\n being saved, and if @task is neither NULL nor the current task."]
     pub fn perfmon_user_regs(regs: *mut pt_regs, task: *const task_struct) -> *mut pt_regs;
@@ -319,7 +319,7 @@ unsafe extern "C" {
     ) -> ::kernel::ffi::c_int;
     #[doc = " Ends the place-holder of a CPU, if it has one. May sleep. One caller at a\n time."]
     pub fn perfmon_place_holder_end(cpu: ::kernel::ffi::c_uint);
-    #[doc = " Returns whether this CPU has a place-holder that is active, with this counter. If\n so, it has been active since it was made, since perf does not activate one again\n that it has displaced. For a caller with interrupts off."]
+    #[doc = " Returns whether this CPU has a place-holder that is active, with this counter. If\n so, the place-holder has been active since it was made, because perf never\n activates a displaced place-holder again. For a caller with interrupts off."]
     pub fn perfmon_place_holder_is_active(counter: ::kernel::ffi::c_uint) -> bool;
     #[doc = " Makes a kernel thread call f(), and does not wait for it. Does not sleep."]
     pub fn perfmon_place_holder_end_soon(f: ::core::option::Option<unsafe extern "C" fn()>);
@@ -377,7 +377,7 @@ unsafe extern "C" {
     pub fn perfmon_process_get(process: *mut pid) -> *mut pid;
     #[doc = " Releases the reference to @process."]
     pub fn perfmon_process_put(process: *mut pid);
-    #[doc = " Returns the ID of a process in the caller's PID namespace; 0 if the process has\n none there, or has exited."]
+    #[doc = " Returns the ID of a process in the caller's PID namespace; 0 if the process has no\n ID there, or has exited."]
     pub fn perfmon_process_number(process: *mut pid) -> ::kernel::ffi::c_int;
     #[doc = " Copies the caller's name, up to 15 bytes and a 0."]
     pub fn perfmon_own_name(name: *mut ::kernel::ffi::c_char);
@@ -416,7 +416,7 @@ unsafe extern "C" {
     pub fn perfmon_cgroups_of(task: *mut task_struct) -> perfmon_task_cgroups;
     #[doc = " Returns the cgroups of a task in perf's hierarchy of version 1. Their array is NULL if the\n kernel has no such hierarchy. For callers with interrupts off; valid as long as they are off."]
     pub fn perfmon_cgroups_of_version_1(task: *mut task_struct) -> perfmon_task_cgroups;
-    #[doc = " Calls f() on the CPU that the task is on, or on those of all threads of its\n process, with interrupts off. Does not wait for the calls. For callers with\n interrupts off."]
+    #[doc = " Calls f() on the CPU that the task is on, or on the CPUs of all threads of its\n process, with interrupts off. Does not wait for the calls. For callers with\n interrupts off."]
     pub fn perfmon_cgroup_call_cpus(
         task: *mut task_struct,
         all_threads: bool,

@@ -20,7 +20,8 @@ pub(crate) fn check() {
     // SAFETY: The function requires a caller that may sleep, and probes that are not registered: the task that loads the
     // module may sleep, and `begin` is not called before the module is loaded.
     let result = unsafe { ffi::perfmon_mappings_check() };
-    // Without memory for the look-up, the kernel may still have the functions: `begin` will tell.
+    // Without memory for the look-up, the kernel may still have the functions: `begin` finds that
+    // out later.
     let has_probes = result == 0 || result == ENOMEM.to_errno();
     HAS_PROBES.store(has_probes.into(), Relaxed);
 }
@@ -30,9 +31,9 @@ pub(crate) fn has_probes() -> bool {
     HAS_PROBES.load(Relaxed) != 0
 }
 
-/// Makes the kernel call `on_map` after each mapping or change of a mapping, and `on_exec` in each exec, when the
-/// credentials of the new program are known and nothing of it is mapped yet. Both are called in the task that maps or
-/// executes, with interrupts off. Sleeps.
+/// Makes the kernel call `on_map` after each mapping or change of a mapping, and `on_exec` in each
+/// exec, when the credentials of the new program are known and nothing of the program is mapped
+/// yet. Both are called in the task that maps or executes, with interrupts off. Sleeps.
 ///
 /// # Errors
 ///

@@ -127,9 +127,10 @@ int perfmon_copy_from_user_16(void *to, unsigned long from);
 int perfmon_copy_to_user_16(unsigned long to, const void *from);
 
 /*
- * Copies a structure of from_size bytes from a program to one of size bytes. If
- * the program's is shorter, the rest of the copy becomes 0. If it is longer and
- * its rest is not 0, returns -E2BIG. Returns -EFAULT if the address is bad.
+ * Copies a structure of from_size bytes from a program to a structure of size bytes.
+ * If the program's structure is shorter, the rest of the copy becomes 0. If the
+ * program's structure is longer, and its rest is not 0, returns -E2BIG. Returns
+ * -EFAULT if the address is bad.
  */
 int perfmon_copy_struct(void *to, size_t size, unsigned long from,
 			size_t from_size);
@@ -174,8 +175,8 @@ void perfmon_area_keep_to_program(struct vm_area_struct *area);
 
 /*
  * Makes a wait, at which programs wait for a descriptor. An interrupt calls
- * on_last_overflow() after the last overflow; it is NULL for a descriptor without
- * overflows. Returns NULL if there is no memory.
+ * on_last_overflow() after the last overflow. The function is NULL for a descriptor
+ * without overflows. Returns NULL if there is no memory.
  */
 struct perfmon_wait *perfmon_wait_new(void (*on_last_overflow)(void));
 /* Waits for the interrupts of the last perfmon_wait_overflow() on each CPU. */
@@ -189,8 +190,8 @@ void perfmon_wait_free(struct perfmon_wait *wait);
 void perfmon_wait_poll(struct perfmon_wait *wait, struct file *file,
 		       struct poll_table_struct *table);
 /*
- * Adds the file to those whose owners get SIGIO, or with on == 0 removes it
- * (O_ASYNC).
+ * Adds the file to the files whose owners get SIGIO (O_ASYNC), or removes the file
+ * from them if @on is 0.
  */
 int perfmon_wait_signal(struct perfmon_wait *wait, int fd, struct file *file,
 			int on);
@@ -212,8 +213,8 @@ struct perfmon_waker *perfmon_waker_new(void);
 /* Frees a waker without waits, which no other call uses. May sleep. */
 void perfmon_waker_free(struct perfmon_waker *waker);
 /*
- * Adds a wait to those of the waker. The wait must have no other waker, and must be
- * removed from this one before either is freed.
+ * Adds a wait to the waits of the waker. The wait must have no other waker, and must
+ * be removed before the wait or the waker is freed.
  */
 void perfmon_waker_add(struct perfmon_waker *waker, struct perfmon_wait *wait);
 /* Removes a wait that perfmon_waker_add() has added. */
@@ -242,15 +243,15 @@ struct pid_namespace *perfmon_pid_namespace_get(void);
 /* Drops a reference that perfmon_pid_namespace_get() has returned. */
 void perfmon_pid_namespace_put(struct pid_namespace *ns);
 /*
- * Returns the IDs of a task in a PID namespace: that of the process in bits 31:0,
- * that of the thread in bits 63:32. Both are 0 if the task has none in the
- * namespace, and -1 if it has given them up at its exit. @task may be NULL for the
- * current task, and @ns NULL for the initial namespace.
+ * Returns the IDs of a task in a PID namespace: the process ID in bits 31:0, the
+ * thread ID in bits 63:32. Both are 0 if the task has no IDs in the namespace, and -1
+ * if it has given up its IDs at its exit. @task may be NULL for the current task, and
+ * @ns NULL for the initial namespace.
  */
 u64 perfmon_task_ids(struct task_struct *task, struct pid_namespace *ns);
 /*
- * Returns the process ID of the parent of @task, in both halves of what
- * perfmon_task_ids() returns. @task must be the caller.
+ * Returns the process ID of the parent of @task, in both halves of the result, as
+ * perfmon_task_ids() would. @task must be the caller.
  */
 u64 perfmon_parent_ids(struct task_struct *task, struct pid_namespace *ns);
 /* Copies the name of a task: up to 15 bytes, padded with zeros. */
@@ -263,8 +264,8 @@ bool perfmon_task_executes(const struct task_struct *task);
  */
 bool perfmon_on_stack_of(const struct task_struct *task);
 /*
- * Returns whether a sample of @task may show these registers. In the kernel it may
- * not while the context switch runs, where they may be another task's, nor in
+ * Returns whether a sample of @task may show these registers. Registers of the kernel
+ * may not be shown during a context switch, when they may be another task's, nor in
  * execve(2), which has yet to find out which users may look at the new program.
  */
 bool perfmon_may_show_regs(struct pt_regs *regs, const struct task_struct *task);
@@ -274,9 +275,9 @@ bool perfmon_may_show_regs(struct pt_regs *regs, const struct task_struct *task)
  */
 void perfmon_hide_program(bool hide);
 /*
- * Returns whether samples of the current task may show nothing of its program: it
- * is in execve(2), or perfmon_hide_program() has hidden it on this CPU. For callers
- * that can't leave the CPU.
+ * Returns whether samples of the current task must show nothing of its program: the
+ * task is in execve(2), or perfmon_hide_program() has hidden the program on this CPU.
+ * For callers that can't leave the CPU.
  */
 bool perfmon_program_is_hidden(void);
 /*
@@ -399,8 +400,8 @@ int perfmon_place_holder_make(unsigned int cpu, unsigned int counter, bool const
 void perfmon_place_holder_end(unsigned int cpu);
 /*
  * Returns whether this CPU has a place-holder that is active, with this counter. If
- * so, it has been active since it was made, since perf does not activate one again
- * that it has displaced. For a caller with interrupts off.
+ * so, the place-holder has been active since it was made, because perf never
+ * activates a displaced place-holder again. For a caller with interrupts off.
  */
 bool perfmon_place_holder_is_active(unsigned int counter);
 /* Makes a kernel thread call f(), and does not wait for it. Does not sleep. */
@@ -499,8 +500,8 @@ struct pid *perfmon_process_get(struct pid *process);
 /* Releases the reference to @process. */
 void perfmon_process_put(struct pid *process);
 /*
- * Returns the ID of a process in the caller's PID namespace; 0 if the process has
- * none there, or has exited.
+ * Returns the ID of a process in the caller's PID namespace; 0 if the process has no
+ * ID there, or has exited.
  */
 int perfmon_process_number(struct pid *process);
 /* Copies the caller's name, up to 15 bytes and a 0. */
@@ -567,8 +568,8 @@ size_t perfmon_cgroup_path(struct cgroup *cgroup, char path[4096]);
 /* Returns the number of cgroups that a cgroup is in; 0 for the root. */
 int perfmon_cgroup_level(const struct cgroup *cgroup);
 /*
- * The cgroups of a task in one hierarchy: by_level[0] is the root, by_level[level] the
- * cgroup that the task is in, and those between are its ancestors.
+ * The cgroups of a task in one hierarchy: by_level[0] is the root, by_level[level] is
+ * the cgroup that the task is in, and the cgroups between are its ancestors.
  */
 struct perfmon_task_cgroups {
 	u64 level;
@@ -586,7 +587,7 @@ struct perfmon_task_cgroups perfmon_cgroups_of(struct task_struct *task);
  */
 struct perfmon_task_cgroups perfmon_cgroups_of_version_1(struct task_struct *task);
 /*
- * Calls f() on the CPU that the task is on, or on those of all threads of its
+ * Calls f() on the CPU that the task is on, or on the CPUs of all threads of its
  * process, with interrupts off. Does not wait for the calls. For callers with
  * interrupts off.
  */

@@ -138,8 +138,8 @@ bool perfmon_rdpmc_begin(struct mm_struct *mm)
 	if (atomic_inc_return(&mm->context.perf_rdpmc_allowed) == 1 &&
 	    !load_mm_anew(mm)) {
 		/*
-		 * Takes the right to use RDPMC back from the program, which has it
-		 * on the CPUs that have loaded the mm anew.
+		 * Takes the right to use RDPMC back: the program has it on the CPUs
+		 * that have loaded the mm anew.
 		 */
 		perfmon_rdpmc_end(mm);
 		return false;
@@ -162,8 +162,8 @@ void perfmon_rdpmc_begin_again(struct mm_struct *mm)
 void perfmon_rdpmc_end(struct mm_struct *mm)
 {
 	/*
-	 * An mm without users is that of a program that has exited, which needs
-	 * no right to be taken.
+	 * An mm without users belongs to a program that has exited, so no right has
+	 * to be taken.
 	 */
 	if (atomic_dec_and_test(&mm->context.perf_rdpmc_allowed) &&
 	    atomic_read(&mm->mm_users))

@@ -78,7 +78,7 @@ bool perfmon_task_has_mm(const struct task_struct *task, const struct mm_struct 
 	return READ_ONCE(task->mm) == mm;
 }
 
-/* Returns whether other tasks of the current task's user may not look at it. */
+/* Returns whether other tasks of the same user must not look at the current task. */
 static bool is_private(void)
 {
 	bool result;
@@ -296,8 +296,8 @@ int perfmon_may_attach(struct task_struct *task)
 
 	/*
 	 * After execve(2) a thread has the TID of its process. If the task has called
-	 * execve(2) since its TID was read, the link of another thread, or none, was
-	 * read: try again with the new TID.
+	 * execve(2) since its TID was read, the link of another thread, or no link,
+	 * was read: try again with the new TID.
 	 */
 	do {
 		thread = task_pid_nr_ns(task, ns);

@@ -36,8 +36,8 @@ impl Probe {
     ///
     /// # Safety
     ///
-    /// `function` must have the type that the tracepoint `name` calls: a C function of a pointer, and of the tracepoint's
-    /// arguments.
+    /// `function` must have the type that the tracepoint `name` calls: a C function whose
+    /// parameters are a pointer and then the tracepoint's arguments.
     pub(crate) unsafe fn new(name: &'static CStr, function: *mut c_void) -> Result<Self> {
         /// A name, and the tracepoint that was found for it.
         struct Search {

@@ -8,7 +8,8 @@ use core::ptr;
 use kernel::{bindings, prelude::*};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Returns whether a `T` is two words, which are copied faster: PMIOREAD's argument.
+/// Returns whether a `T` is two words, as PMIOREAD's argument is. Two words are copied faster than
+/// other sizes.
 const fn is_two_words<T>() -> bool {
     size_of::<T>() == 16 && align_of::<T>() == align_of::<u64>()
 }
@@ -55,7 +56,8 @@ pub(crate) fn copy_from_user<T: FromBytes>(value: &mut T, from: usize) -> Result
 ///
 /// # Errors
 ///
-/// E2BIG if the structure is longer than a `T`, and its rest is not 0. EFAULT if the address is bad.
+/// E2BIG if the structure is longer than a `T`, and the bytes behind the size of a `T` are not 0.
+/// EFAULT if the address is bad.
 pub(crate) fn copy_struct_from_user<T: FromBytes>(
     value: &mut T,
     from: usize,

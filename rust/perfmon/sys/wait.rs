@@ -25,8 +25,8 @@ unsafe impl Send for Wait {}
 unsafe impl Sync for Wait {}
 
 impl Wait {
-    /// Makes a wait. An interrupt calls `on_last_overflow` after the last overflow; it is `None` for a descriptor
-    /// without overflows.
+    /// Makes a wait. An interrupt calls `on_last_overflow` after the last overflow.
+    /// `on_last_overflow` is `None` for a descriptor without overflows.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl Wait {
         unsafe { ffi::perfmon_wait_poll(self.0.as_ptr(), poll.file, poll.table) };
     }
 
-    /// Adds a file to those whose owners get SIGIO, or removes it.
+    /// Adds a file to the files whose owners get SIGIO, or removes the file from them.
     ///
     /// # Errors
     ///

@@ -154,10 +154,10 @@ static void wake_all(struct irq_work *work)
 	unsigned long flags;
 
 	/*
-	 * The flag is set here and not in perfmon_waker_wake(), which an NMI may call while
-	 * it interrupts the writing of another record. Until that record is complete, the
-	 * NMI's own can't be read. Records are written with interrupts off, so this
-	 * interrupt runs after both are complete.
+	 * The flag is set here and not in perfmon_waker_wake(), which an NMI may call
+	 * while it interrupts the writing of another record. Until that record is
+	 * complete, the NMI's own record can't be read. Records are written with
+	 * interrupts off, so this interrupt runs after both are complete.
 	 */
 	atomic_set(&waker->woken, 1);
 	spin_lock_irqsave(&waker->lock, flags);

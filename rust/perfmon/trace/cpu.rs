@@ -19,7 +19,8 @@ use kernel::{cpu::CpuId, sync::Arc};
 /// The configuration of a trace that is about to start, for all CPUs.
 pub(super) struct CpuTraceConfig<'a> {
     pub(super) config: &'a Config,
-    /// The CPUs that are used for counting. Those that have a buffer record the trace.
+    /// The CPUs that are used for counting. Among these, the CPUs with a traced buffer record the
+    /// trace.
     pub(super) cpus: &'a CpuSet,
     /// A buffer for each CPU number.
     pub(super) buffers: &'a [Arc<Buffer>],
@@ -156,7 +157,7 @@ fn program_counters(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>) {
     }
 }
 
-/// Starts the branch records, if an event has them, and the counters.
+/// Starts the branch records, if an event needs them, and the counters.
 fn start_counters(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>) {
     let (pmu, trace) = (here.pmu(), &here.percpu().trace);
     let mut branch_events = config.events(here).filter(|(_, event)| event.last_branch);

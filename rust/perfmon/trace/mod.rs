@@ -76,8 +76,8 @@ const NO_ALLOC: abi::perfmon_alloc = abi::perfmon_alloc {
 ///
 /// - `buffers` has one buffer for each CPU number, unless `state` is [`TraceState::Idle`].
 /// - `staged` is `Some` if `state` is [`TraceState::Staged`] or [`TraceState::Running`].
-/// - While `state` is [`TraceState::Running`], the trace owns `counters`, and CPUs may write to the buffers.
-///   Otherwise `counters` is 0, and no CPU writes to them.
+/// - While `state` is [`TraceState::Running`], the trace owns `counters`, and CPUs may write to the
+///   buffers. Otherwise `counters` is 0, and no CPU writes to the buffers.
 struct Inner {
     state: TraceState,
     /// The events that the session has defined, by event ID. `None` in [`Self::IDLE`], since a constant can't
