@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The choice of a counter for an event. (`event/resources.rs` returns EBUSY if there is none.)
+//! The choice of a counter for an event. (If no counter can be chosen, `event/resources.rs` returns
+//! EBUSY.)
 //!
 //! The counters are tried in this order:
 //!
@@ -10,8 +11,8 @@
 //!    kind could not use that counter.
 //! 4. A free counter.
 //!
-//! General counters are taken from the top, because traces take the lowest, and because events that are limited to some
-//! counters are mostly limited to the lowest.
+//! General counters are taken from the top, because traces take the lowest, and because most events
+//! that only some counters can count are limited to the lowest counters.
 //!
 //! An event that [takes turns](super::turns) may also have the counters on which other events of its task or CPU take
 //! turns. The event is admitted even if it can have only these counters.
@@ -29,21 +30,22 @@ pub struct AvailableCounters {
     pub shareable: u64,
     /// The counters among `shareable` whose events all have the new event's select.
     pub same_select: u64,
-    /// The counters of the events of its own task or CPU.
+    /// The counters of the events of the new event's own task or CPU.
     pub own: OwnCounters,
 }
 
 /// The counters of a task's or a CPU's events, as masks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OwnCounters {
-    /// The counters whose events all [agree](super::sharing::Demand::agrees) with the new one.
+    /// The counters whose events all [agree](super::sharing::Demand::agrees) with the new event.
     pub agreeing: u64,
-    /// The counters with an event that does not agree with the new one, so that the new event can't have them.
+    /// The counters with an event that does not agree with the new event, which therefore can't
+    /// have them.
     pub busy: u64,
     /// The counters on which events take turns.
     pub rotating: u64,
-    /// The counters among `rotating` with an event that does not agree with the new one: the new event can have them in its
-    /// turn only.
+    /// The counters among `rotating` with an event that does not agree with the new event. The new
+    /// event can have these counters only in its turn.
     pub contested: u64,
 }
 

@@ -9,8 +9,8 @@ use crate::abi;
 
 /// The architectural events by their bit in CPUID leaf 0AH, EBX (Intel SDM, volume 3B, table 21-1),
 /// and their equivalents on AMD (the Processor Programming References, "Core Performance Counter
-/// Events"). AMD has no event for reference cycles. AMD's cores count only accesses to their own cache of level
-/// 2, whose events Linux perf also uses for the last level.
+/// Events"). AMD has no event for reference cycles. AMD's cores count only accesses to their own
+/// cache of level 2. Linux perf uses the events of this cache for the last level, too.
 const ARCHITECTURAL_EVENTS: [(EventSelect, Option<EventSelect>); 8] = [
     (
         EventSelect::new(0x3c, 0x00),
@@ -64,8 +64,8 @@ pub fn missing_event(select: EventSelect, capabilities: &Capabilities) -> Option
     architectural_number(select).filter(|number| capabilities.arch_events >> number & 1 == 0)
 }
 
-/// Returns whether `select` counts one of the architectural events that CPUs with these capabilities have, so that it
-/// counts the same on all kinds of cores.
+/// Returns whether `select` counts one of the architectural events that CPUs with these
+/// capabilities have, so that `select` counts the same on all kinds of cores.
 #[must_use]
 pub fn is_architectural(select: EventSelect, capabilities: &Capabilities) -> bool {
     let same_event = |architectural: EventSelect| {
@@ -93,8 +93,8 @@ pub fn architectural_select(number: u32, capabilities: &Capabilities) -> Option<
     }
 }
 
-/// Returns the event of a core of AMD that replaces the architectural event `number`, an event of caches; `None` if the core
-/// has no other event than [`ARCHITECTURAL_EVENTS`].
+/// Returns the event that replaces the architectural event `number`, an event of caches, on a core
+/// of AMD; `None` if the core has the event of [`ARCHITECTURAL_EVENTS`].
 fn amd_cache_event(number: u32, microarchitecture: Microarchitecture) -> Option<EventSelect> {
     let hardware_number = match number {
         abi::PERFMON_ARCH_EVENT_LLC_REFERENCES => PERF_COUNT_HW_CACHE_REFERENCES,

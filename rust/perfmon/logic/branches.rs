@@ -15,11 +15,12 @@ use super::event_attr::{
 };
 use super::lbr::{FLAGS, TYPE};
 
-/// `MSR_LBR_SELECT`: leave out branches that end in ring 0.
+/// Bit of `MSR_LBR_SELECT` that leaves out branches that end in ring 0.
 const NO_KERNEL: u64 = 1 << 0;
-/// `MSR_LBR_SELECT`: leave out branches that end in other rings.
+/// Bit of `MSR_LBR_SELECT` that leaves out branches that end in other rings.
 const NO_USER: u64 = 1 << 1;
-/// `MSR_LBR_SELECT`: leave out conditional branches. Each of the following bits leaves out another kind of branches.
+/// Bit of `MSR_LBR_SELECT` that leaves out conditional branches. Each of the following bits leaves
+/// out a different kind of branches.
 const NO_CONDITIONAL: u64 = 1 << 2;
 const NO_RELATIVE_CALL: u64 = 1 << 3;
 const NO_INDIRECT_CALL: u64 = 1 << 4;
@@ -27,7 +28,8 @@ const NO_RETURN: u64 = 1 << 5;
 const NO_INDIRECT_JUMP: u64 = 1 << 6;
 const NO_RELATIVE_JUMP: u64 = 1 << 7;
 const NO_FAR: u64 = 1 << 8;
-/// `MSR_LBR_SELECT`: a return removes the record of the newest call (`EN_CALLSTACK`).
+/// Bit of `MSR_LBR_SELECT` that makes a return remove the record of the newest call
+/// (`EN_CALLSTACK`).
 const CALL_STACK: u64 = 1 << 9;
 /// The bits that leave out all kinds of branches.
 const NO_KIND: u64 = NO_CONDITIONAL
@@ -79,7 +81,8 @@ pub struct BranchStack {
     pub branches: Branches,
     /// The parts of a branch besides its addresses, as a mask: bits of [`FLAGS`] and [`TYPE`].
     pub info_mask: u64,
-    /// The sample has the number of the newest register before the branches (`PERF_SAMPLE_BRANCH_HW_INDEX`).
+    /// The sample has, before the branches, the number of the register with the newest branch
+    /// (`PERF_SAMPLE_BRANCH_HW_INDEX`).
     pub has_index: bool,
 }
 
@@ -132,9 +135,10 @@ impl BranchStack {
     ///
     /// # Errors
     ///
-    /// [`InvalidAttr::Unsupported`] for branches of transactions, for parts of a branch that no CPU records, and for a
-    /// call stack in other modes than user mode, since interrupts would disturb a call stack of the kernel.
-    /// [`InvalidAttr::Invalid`] for a call stack together with other kinds.
+    /// [`InvalidAttr::Unsupported`] for branches of transactions, for parts of a branch that no CPU
+    /// records, and for a call stack in other modes than user mode, since interrupts would disturb
+    /// a call stack of the kernel. [`InvalidAttr::Invalid`] for a call stack together with other
+    /// kinds of branches.
     pub const fn new(attr: &PerfEventAttr) -> Result<Self, InvalidAttr> {
         /// The bits of `branch_sample_type` which together leave out flags and cycles, as in Linux perf.
         const NO_INFO: u64 = PERF_SAMPLE_BRANCH_NO_FLAGS | PERF_SAMPLE_BRANCH_NO_CYCLES;

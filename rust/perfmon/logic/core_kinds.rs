@@ -12,7 +12,8 @@ use super::cpuid::{Capabilities, Microarchitecture};
 use super::event_attr::PERF_TYPE_RAW;
 use super::evtsel::EventSelect;
 
-/// The largest number of kinds: the big cores, the small cores and those of the low-power island.
+/// The largest number of kinds: the big cores, the small cores, and the cores of the low-power
+/// island.
 pub const MAX_CORE_KINDS: usize = 3;
 
 /// The number of a kind of core.
@@ -158,7 +159,8 @@ impl CoreKinds {
             .fold(0, |counters, kind| counters | self.counters(kind))
     }
 
-    /// Returns the number of general counters of the CPUs of a kind, with those that the module does not use.
+    /// Returns the number of general counters of the CPUs of a kind, including counters that the
+    /// module does not use.
     #[must_use]
     pub const fn all_general_count(&self, kind: CoreKind) -> u8 {
         match &self.0[kind.number()] {
@@ -187,11 +189,12 @@ impl CoreKinds {
         self.0[1].is_some()
     }
 
-    /// Sets the types of the raw events of each kind: those that Linux perf has for these cores, as `perf_type_of` returns
-    /// them. `PERF_TYPE_RAW` is the type of the big cores; without perf, it is the type of the first kind.
+    /// Sets the type of the raw events of each kind to the type that Linux perf has for these
+    /// cores, which `perf_type_of` returns. `PERF_TYPE_RAW` is the type of the big cores; without
+    /// perf, it is the type of the first kind.
     pub fn set_types(&mut self, perf_type_of: impl Fn(CoreKind) -> Option<u32>) {
         for kind in CoreKind::all() {
-            // If perf does not know the kinds, its PMU belongs to the first one.
+            // If perf does not know the kinds, its only PMU belongs to the first kind.
             let perf_type =
                 perf_type_of(kind).filter(|perf_type| self.with_type(*perf_type).is_none());
             if let Some(capabilities) = &mut self.0[kind.number()] {

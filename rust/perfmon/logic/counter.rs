@@ -46,11 +46,11 @@ pub enum InvalidCounter {
     AnyThread,
     /// A bit is set that the event selects of these CPUs lack.
     Select,
-    /// A fixed-function counter was given an event, although it counts only its own.
+    /// A fixed-function counter was given an event, although it counts only its own event.
     FixedSelect,
     /// No kind of core has this type.
     Kind,
-    /// The counter can't count the event, which is one of other counters.
+    /// The counter can't count the event. Other counters can.
     Event,
 }
 
@@ -80,7 +80,7 @@ impl CounterId {
     ///
     /// # Errors
     ///
-    /// [`InvalidCounter::Number`] if it is not among them.
+    /// [`InvalidCounter::Number`] if the counter is not among `counters`.
     #[inline]
     pub const fn from_number(number: i32, counters: u64) -> Result<Self, InvalidCounter> {
         match Self::from_abi_number(number) {
@@ -124,7 +124,7 @@ impl CounterId {
         }
     }
 
-    /// No counter, for events that count nothing. The entry that tables have for it never changes.
+    /// No counter, for events that count nothing. Tables have an entry for it, which never changes.
     pub const NONE: Self = Self(MAX_COUNTERS as u8 - 1);
 
     /// Returns whether this is [`Self::NONE`].

@@ -301,7 +301,7 @@ impl PerfEventAttr {
     ///
     /// # Errors
     ///
-    /// [`InvalidAttr::Invalid`].
+    /// [`InvalidAttr::Invalid`] if a member has a value that Linux refuses.
     pub const fn check(&self) -> Result<(), InvalidAttr> {
         if self.are_reserved_bits_zero()
             && self.is_sample_type_valid()

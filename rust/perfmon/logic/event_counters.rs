@@ -55,7 +55,8 @@ impl EventCounters {
     ///
     /// # Errors
     ///
-    /// As [`Self::new`], and [`InvalidAttr::Unsupported`] if the event needs any extra register.
+    /// The errors of [`Self::new`], and [`InvalidAttr::Unsupported`] if the event needs any extra
+    /// register.
     pub fn without_extra_register(
         select: EventSelect,
         capabilities: &Capabilities,
@@ -73,7 +74,7 @@ impl EventCounters {
     ///
     /// # Errors
     ///
-    /// [`InvalidAttr::Unsupported`] if there is none.
+    /// [`InvalidAttr::Unsupported`] if no counter of the event is in `counters`.
     pub fn only(self, counters: u64) -> Result<Self, InvalidAttr> {
         let this = Self {
             fixed: self.fixed.filter(|fixed| counters & fixed.bit() != 0),
@@ -89,7 +90,7 @@ impl EventCounters {
     ///
     /// # Errors
     ///
-    /// [`InvalidAttr::NoEvent`] if there is none.
+    /// [`InvalidAttr::NoEvent`] if no counter is in both sets.
     pub fn intersection(self, other: Self) -> Result<Self, InvalidAttr> {
         let this = Self {
             fixed: self.fixed.filter(|_| self.fixed == other.fixed),

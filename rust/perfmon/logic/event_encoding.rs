@@ -68,8 +68,8 @@ pub(super) fn encode(
         let (select, new_counters, new_extra) =
             match encode_for(attr, sampling, kind, &capabilities) {
                 Ok(encoding) => encoding,
-                // The kind has the event, but not its precise samples. If the kind were left out, its work would be missing
-                // without a notice.
+                // The kind has the event, but not its precise samples. If the kind were left out,
+                // samples of its cores would be missing without notice.
                 Err(InvalidAttr::Unsupported) if sampling.is_precise => {
                     return Err(InvalidAttr::Unsupported);
                 }

@@ -40,10 +40,11 @@ pub fn extra_registers_of(
     })
 }
 
-/// Returns whether an event of AMD merges two counters, or needs merged counters. From Zen on, the event 0xfff on an odd
-/// counter merges it with the counter below, which can then count more than 15 events in a cycle. Retired SSE and AVX
-/// operations, the event 0x003, need this (AMD PPR for family 17h, section 2.1.15.3, "Large Increment per Cycle Events";
-/// Linux: `amd_pmu_pair` in arch/x86/events/amd/core.c). The counter below may belong to another program, which would
+/// Returns whether an event of AMD merges two counters, or needs merged counters. From Zen on, the
+/// event 0xfff on an odd counter merges this counter with the counter below, which can then count
+/// more than 15 events in a cycle. Retired SSE and AVX operations, the event 0x003, need this (AMD
+/// PPR for family 17h, section 2.1.15.3, "Large Increment per Cycle Events"; Linux: `amd_pmu_pair`
+/// in arch/x86/events/amd/core.c). The counter below may belong to another program, which would
 /// miss its overflows.
 pub fn needs_merged_counters(select: EventSelect, microarchitecture: Microarchitecture) -> bool {
     use Microarchitecture as M;

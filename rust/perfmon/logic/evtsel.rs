@@ -18,22 +18,23 @@ use super::counter::{CounterId, CounterKind, InvalidCounter};
 pub struct EventSelect(u64);
 
 impl EventSelect {
-    /// Count in user mode (CPL 1 to 3).
+    /// The bit that counts in user mode (CPL 1 to 3).
     pub const USER: u64 = 1 << 16;
-    /// Count in kernel mode (CPL 0).
+    /// The bit that counts in kernel mode (CPL 0).
     pub const KERNEL: u64 = 1 << 17;
-    /// Count how often the condition begins, not for how many cycles it holds.
+    /// The bit that counts how often the condition begins, not for how many cycles it holds.
     pub const EDGE: u64 = 1 << 18;
-    /// Drive the performance-monitoring pins. The driver refuses it.
+    /// The bit that drives the performance-monitoring pins. The driver refuses this bit.
     pub const PIN_CONTROL: u64 = 1 << 19;
-    /// Raise an interrupt on overflow.
+    /// The bit that raises an interrupt on overflow.
     pub const INTERRUPT: u64 = 1 << 20;
-    /// Count for both hyperthreads of a core. The driver refuses it, because the sibling may run another user's
-    /// program.
+    /// The bit that counts for both hyperthreads of a core. The driver refuses this bit, because
+    /// the sibling may run another user's program.
     pub const ANY_THREAD: u64 = 1 << 21;
-    /// Enable the counter.
+    /// The bit that enables the counter.
     pub const ENABLE: u64 = 1 << 22;
-    /// Count the cycles with fewer than [`Self::counter_mask`] events, instead of cycles with at least that number.
+    /// The bit that counts the cycles with fewer than [`Self::counter_mask`] events, instead of
+    /// cycles with at least that number.
     pub const INVERT: u64 = 1 << 23;
 
     /// The bits that the event selects of both vendors have.
@@ -42,23 +43,24 @@ impl EventSelect {
     pub const EVENT_HIGH: u64 = 0xf << 32;
     /// The second unit mask; Intel only, from version 6 of architectural performance monitoring on.
     pub const UNIT_MASK_2: u64 = 0xff << 40;
-    /// Count the cycles with exactly [`Self::counter_mask`] events, instead of cycles with at least that number; Intel
-    /// only, from version 6 on.
+    /// The bit that counts the cycles with exactly [`Self::counter_mask`] events, instead of cycles
+    /// with at least that number; Intel only, from version 6 on.
     pub const EQUAL: u64 = 1 << 36;
     /// All bits that the event selects of any vendor have.
     pub const ANY_BITS: u64 =
         Self::COMMON_BITS | Self::EVENT_HIGH | Self::UNIT_MASK_2 | Self::EQUAL;
 
-    /// A bit that marks events which need an [extra register](super::extra_registers). Registers don't have this bit, so
-    /// the event select of such an event never equals that of a counter, and each window of the event takes the path that
-    /// writes the extra register.
+    /// A bit that marks events which need an [extra register](super::extra_registers). Registers
+    /// don't have this bit, so the event select of such an event never equals the event select of a
+    /// counter, and each window of the event takes the path that writes the extra register.
     pub const EXTRA_REGISTER: u64 = 1 << 63;
 
     /// The bits that the driver owns. If a program sets them, they have no effect.
     const DRIVER_BITS: u64 = Self::INTERRUPT | Self::ENABLE;
     /// The bits that the driver refuses.
     const REFUSED_BITS: u64 = Self::PIN_CONTROL | Self::ANY_THREAD;
-    /// Bits 11:8 of AMD's event numbers are at 35:32 of the register.
+    /// The distance from bits 11:8 of AMD's event numbers to their place in the register, bits
+    /// 35:32.
     const EVENT_HIGH_SHIFT: u32 = 32 - 8;
 
     /// Selects `event` with `unit_mask`, in no mode.

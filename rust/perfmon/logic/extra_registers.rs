@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Extra registers. Some of Intel's events need a register besides the event select; its value, `config1` of the
-//! attribute, says what is counted. All counters of a CPU use the same extra registers, so events that need different
-//! values of a register can't count at the same time on the same CPU.
+//! Extra registers. Some of Intel's events need a register besides the event select; its value,
+//! `config1` of the attribute, selects the events that are counted. All counters of a CPU use the
+//! same extra registers, so events that need different values of a register can't count at the same
+//! time on the same CPU.
 //!
 //! Events share a register by the rules by which events with different event selects [share a counter](super::sharing).
 //! The register gets the value of an event when a window of the event is opened.
@@ -176,8 +177,9 @@ impl RegisterUsers {
         self.values.are_all_equal(value)
     }
 
-    /// Returns whether one more event may use the register together with the events of other tasks and CPUs. The caller
-    /// checks that the event does not [conflict](ExtraValue::conflicts) with the events of its own task or CPU.
+    /// Returns whether one more event may use the register together with the events of other tasks
+    /// and CPUs. The caller checks that the event does not [conflict](ExtraValue::conflicts_with)
+    /// with the events of its own task or CPU.
     #[must_use]
     pub fn can_admit(&self, kind: TargetKind, value: u64) -> bool {
         let overlaps = TargetKind::ALL

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The hierarchies of cgroups, and the levels in them.
 
-/// A hierarchy of cgroups. A task has one cgroup in each.
+/// A hierarchy of cgroups. A task has one cgroup in each hierarchy.
 #[derive(Clone, Copy)]
 pub enum Hierarchy {
     /// The hierarchy of version 2.

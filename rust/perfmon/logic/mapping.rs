@@ -86,7 +86,8 @@ impl MappingRecords {
         self.executable || self.data
     }
 
-    /// Returns whether mappings that can be executed are recorded or, if `executable` is false, whether other mappings are.
+    /// Returns whether executable mappings are recorded or, if `executable` is false, whether other
+    /// mappings are recorded.
     #[inline]
     #[must_use]
     pub const fn include(self, executable: bool) -> bool {

@@ -188,13 +188,13 @@ impl SourceFlags {
 }
 
 impl Source {
-    /// Records do not have the source.
+    /// The source of events whose records do not have the source of the data.
     pub const UNKNOWN: &'static Self = &Self::without_flags(&[NOT_AVAILABLE & !OP; 256], OP_NA);
 
-    /// The instruction loads. Records have no other information.
+    /// The source of loads whose records have no other information.
     pub const LOAD: &'static Self = &Self::without_flags(&[NOT_AVAILABLE & !OP; 256], OP_LOAD);
 
-    /// The instruction stores. Records show whether the store hit the L1 cache.
+    /// The source of stores whose records show only whether the store hit the L1 cache.
     pub const STORE: &'static Self = &Self::without_flags(
         &meanings_of_bytes(
             &[
@@ -271,7 +271,7 @@ pub struct AccessWords {
 }
 
 impl AccessWords {
-    /// Nothing is known, as in samples that are not precise.
+    /// The words of a sample whose access is not known, such as a sample that is not precise.
     pub const NONE: Self = Self {
         address: 0,
         weight: 0,
@@ -280,7 +280,7 @@ impl AccessWords {
 }
 
 impl AccessFormat {
-    /// Records have only the address of the data.
+    /// The form of records that have only the address of the data.
     pub const NONE: Self = Self {
         source: Source::UNKNOWN,
         latency: Latency::None,
@@ -340,11 +340,11 @@ impl AccessFormat {
 /// of an event, so that the conversion of each record is short.
 #[derive(Clone, Copy, Debug)]
 pub struct AccessReader {
-    /// [`Source::bytes`]
+    /// The value of [`Source::bytes`].
     bytes: &'static ByteMeanings,
-    /// [`Source::flags`]
+    /// The value of [`Source::flags`].
     flags: &'static FlagMeanings,
-    /// [`Source::flags_shift`]
+    /// The value of [`Source::flags_shift`].
     flags_shift: u32,
     /// The position of the latency of the access in the record's latency.
     latency_shift: u32,

@@ -67,8 +67,8 @@ impl Msr {
     pub(super) const INTEL_FIXED_CTR_CTRL: Self = Self(0x38d);
     pub(super) const INTEL_PERF_GLOBAL_CTRL: Self = Self(0x38f);
     pub(super) const INTEL_PERF_GLOBAL_STATUS: Self = Self(0x38e);
-    /// Clears bits of `IA32_PERF_GLOBAL_STATUS`; from version 4 on the manual calls it
-    /// `IA32_PERF_GLOBAL_STATUS_RESET`.
+    /// The register that clears bits of `IA32_PERF_GLOBAL_STATUS`. From version 4 on, the manual
+    /// calls this register `IA32_PERF_GLOBAL_STATUS_RESET`.
     pub(super) const INTEL_PERF_GLOBAL_OVF_CTRL: Self = Self(0x390);
 
     /// `IA32_PMC_GP0_CFG_A`: from version 6 on, another number of the event select of general counter 0 (Intel SDM,
@@ -190,7 +190,7 @@ impl Msr {
 pub struct MsrCell(AtomicU32);
 
 impl MsrCell {
-    /// Returns the register that was [set](Self::set) last; `None` if none was.
+    /// Returns the register that was [set](Self::set) last; `None` if no register was set.
     #[inline]
     #[must_use]
     pub fn get(&self) -> Option<Msr> {

@@ -12,11 +12,11 @@ use super::lbr::{branch_type, flags, with_known_cycles};
 /// The selection and the form in which samples of an event show the branches of the processor's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordedBranches {
-    /// [`Branches::kernel_bit`](super::branches::Branches::kernel_bit)
+    /// The value of [`Branches::kernel_bit`](super::branches::Branches::kernel_bit).
     kernel_bit: u64,
-    /// [`BranchStack::info_mask`]
+    /// The value of [`BranchStack::info_mask`].
     info_mask: u64,
-    /// [`BranchStack::has_index`]
+    /// The value of [`BranchStack::has_index`].
     pub has_index: bool,
     /// The branches are in the form of architectural records.
     are_architectural: bool,
@@ -26,12 +26,13 @@ pub struct RecordedBranches {
 const WORDS_OF_BRANCH: usize = 3;
 
 impl RecordedBranches {
-    /// The number of branches in a record, of which the first is the newest: the same on all processors with these formats.
+    /// The number of branches in a record, which is the same on all processors with these formats.
+    /// The first branch is the newest.
     pub const COUNT: usize = 32;
     /// The number of words of the branches in a record.
     pub const WORDS: usize = WORDS_OF_BRANCH * Self::COUNT;
-    /// The index of the newest branch in a sample (`PERF_SAMPLE_BRANCH_HW_INDEX`). The processor's record lacks the index;
-    /// Linux perf has the same value then.
+    /// The index of the newest branch in a sample (`PERF_SAMPLE_BRANCH_HW_INDEX`). The processor's
+    /// record lacks the index. In this case Linux perf uses the same value.
     pub const INDEX: u64 = u64::MAX;
 
     /// Returns the form of the branches of `stack` in samples of a CPU with these branch records; `None` if its processor's

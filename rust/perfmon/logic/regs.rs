@@ -44,7 +44,7 @@ pub struct Registers {
     has_aliases: bool,
 }
 
-/// Intel SDM, volume 4, table 2-2.
+/// The registers of Intel's PMUs (Intel SDM, volume 4, table 2-2).
 const INTEL: Registers = Registers {
     select: Msr::INTEL_PERFEVTSEL0,
     counter: Msr::INTEL_PMC0,
@@ -65,8 +65,8 @@ const INTEL_GLOBAL: GlobalMsrs = GlobalMsrs {
     metrics_enable: 1 << 48,
 };
 
-/// AMD APM, volume 2, section 13.2.1. AMD has no fixed-function counters: nothing uses the numbers of these registers
-/// that are taken from Intel.
+/// The registers of AMD's legacy counters (AMD APM, volume 2, section 13.2.1). AMD has no
+/// fixed-function counters, so the numbers of their registers, which are Intel's, are not used.
 const AMD_LEGACY: Registers = Registers {
     select: Msr::AMD_LEGACY_CTL0,
     counter: Msr::AMD_LEGACY_CTR0,

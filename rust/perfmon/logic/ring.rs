@@ -23,8 +23,9 @@ pub struct RingShape {
 }
 
 impl RingShape {
-    /// Returns the place for a record of `bytes` bytes; `None` if there is no room before `tail`. The reader writes
-    /// `tail`, so it may have any value. A ring that overwrites ignores it.
+    /// Returns the place for a record of `bytes` bytes; `None` if there is no room before `tail`.
+    /// The reader writes `tail`, so it may have any value. A ring that overwrites its oldest
+    /// records ignores `tail`.
     #[inline]
     #[must_use]
     pub const fn place(self, head: u64, tail: u64, bytes: u64) -> Option<Place> {

@@ -41,14 +41,15 @@ impl Header {
     }
 }
 
-/// The parts of a sample, and with `sample_id_all` the parts at the end of the records that are not samples.
+/// The parts of a sample and, with `sample_id_all`, the parts at the end of records that are not
+/// samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleFormat {
     /// `PERF_SAMPLE_*`
     bits: u64,
     /// `sample_id_all`
     id_all: bool,
-    /// [`Self::fixed_words`]
+    /// The result of [`Self::fixed_words`].
     fixed_words: usize,
 }
 
@@ -76,7 +77,7 @@ const VARIABLE_LENGTH_PARTS: u64 = PERF_SAMPLE_READ
     | PERF_SAMPLE_STACK_USER
     | PERF_SAMPLE_REGS_INTR;
 
-/// The parts of a sample that the records which are not samples can have at their end.
+/// The parts that records other than samples can have at their end.
 const TRAILER_PARTS: u64 = PERF_SAMPLE_TID
     | PERF_SAMPLE_TIME
     | PERF_SAMPLE_ID

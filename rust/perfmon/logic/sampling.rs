@@ -355,7 +355,7 @@ pub const fn missed_interval(elapsed: u64, cycles_per_sample: u64) -> bool {
 
 /// Returns whether the precise samples of an event need an interrupt for each record. They do in these cases:
 ///
-/// - Samples have other parts than `parts`, for which records suffice.
+/// - Samples have parts that are not in `parts`, the parts for which records suffice.
 /// - The reader is woken after a number of samples.
 /// - The clock is not the local one.
 /// - The ring is written backward, so it must have the newest samples whenever it is read.

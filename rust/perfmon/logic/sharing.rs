@@ -71,7 +71,7 @@ impl Demand {
 /// The sampled event that uses a given counter on a CPU, if there is one: an event of the CPU or of a cgroup there.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuSampling {
-    /// A sampled event has a counter.
+    /// A sampled event has the counter.
     pub is_sampled: bool,
     /// The event needs a counter of its own.
     pub needs_own_counter: bool,
@@ -136,7 +136,7 @@ pub(super) struct ValueCounts<T> {
 }
 
 impl<T: Copy + PartialEq> ValueCounts<T> {
-    /// Returns the value of one event.
+    /// Returns the counts of one event, which has this value.
     pub(super) const fn new(value: T) -> Self {
         let mut counted = [(value, 0); MAX_VALUES];
         counted[0].1 = 1;
@@ -174,12 +174,13 @@ impl<T: Copy + PartialEq> ValueCounts<T> {
         counted.map(|(value, _)| *value)
     }
 
-    /// Returns whether all events have this value. False if some values are not kept.
+    /// Returns whether all events have this value. Returns false if some values are not kept.
     pub(super) fn are_all_equal(&self, value: T) -> bool {
         self.are_all(|other| other == value)
     }
 
-    /// Returns whether `f` is true for the values of all events. False if some values are not kept.
+    /// Returns whether `f` is true for the values of all events. Returns false if some values are
+    /// not kept.
     fn are_all(&self, f: impl Fn(T) -> bool) -> bool {
         self.uncounted == 0 && self.kept_values().all(f)
     }
@@ -273,8 +274,8 @@ impl CounterUsers {
         self.encodings.are_all_equal(encodings)
     }
 
-    /// Returns whether one more event may have the counter wherever its events count: all have the same event select, and
-    /// none excludes the others.
+    /// Returns whether one more event may share the counter, whatever the targets of the events
+    /// are: all events have the same event select, and none excludes the others.
     #[must_use]
     pub fn can_admit_anywhere(&self, demand: Demand) -> bool {
         let mut all = KindCounts::default();
@@ -287,13 +288,15 @@ impl CounterUsers {
         self.all_have(demand.encodings) && !is_excluded
     }
 
-    /// Returns whether one more event may have the counter together with the events of other tasks and CPUs. The caller
-    /// checks that the event [agrees](Demand::agrees) with the events of its own task or CPU. For an event of a CPU, or
-    /// of a cgroup on one CPU, `on_cpu` are the sampled events of that CPU; it is `None` for other events, which are
-    /// assumed to count on all CPUs.
+    /// Returns whether one more event may have the counter together with the events of other tasks
+    /// and CPUs. The caller checks that the event [agrees](Demand::agrees) with the events of its
+    /// own task or CPU. For an event of a CPU, or of a cgroup on one CPU, `on_cpu` describes the
+    /// sampled event of that CPU. `on_cpu` is `None` for other events, which are assumed to count
+    /// on all CPUs.
     #[must_use]
     pub fn can_admit(&self, kind: TargetKind, demand: Demand, on_cpu: Option<CpuSampling>) -> bool {
-        // The other events that may count at the same time, and those of them that may do so on the same CPU.
+        // The other events that may count at the same time, and those other events that may count
+        // at the same time on the same CPU.
         let (mut overlapping, mut simultaneous) = (KindCounts::default(), KindCounts::default());
         for other in TargetKind::ALL {
             if kind.overlaps(other) {

@@ -57,8 +57,8 @@ impl Limits {
         entry_bounds: (0, 0),
     };
 
-    /// Splits the cycles of wake-ups into the part that this tick's budget pays, and the part that the budgets of later ticks
-    /// pay.
+    /// Splits the cycles of wake-ups into the part that this tick's budget pays, and the part that
+    /// is left for the budgets of later ticks.
     #[must_use]
     pub const fn split_wake_ups(&self, wake_cycles: u64) -> (u64, u64) {
         /// The largest number of ticks whose budget pays: a wake-up that waited very long for a lock must not
@@ -77,8 +77,9 @@ impl Limits {
         }
     }
 
-    /// Returns the part of a handler's cycles that the budget does not pay. Without a limit of the time, this is all but one
-    /// tick: a handler takes longer only if a hypervisor has stopped the CPU meanwhile, which does not keep the tick off.
+    /// Returns the part of a handler's cycles that the budget does not pay. Without a limit of the
+    /// time, these are all cycles beyond one tick: a handler takes longer only if a hypervisor has
+    /// stopped the CPU meanwhile, which does not keep the tick off.
     #[must_use]
     pub const fn exempt_cycles(&self, handler_cycles: u64) -> u64 {
         let is_time_limited = self.per_tick <= self.tick;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The sizes of records and samples.
 //!
-//! A sample is all records of one overflow interrupt, of which either all are written or none. Every buffer keeps room
-//! for the sample of IOCTL_PERFMON_STOP, so that the sums are exact even in a full buffer.
+//! A sample is the set of all records of one overflow interrupt. Either all records of a sample are
+//! written, or none. Every buffer keeps room for the sample of IOCTL_PERFMON_STOP, so that the sums
+//! are exact even in a full buffer.
 
 use super::trace_config::{Config, EventRole, MAX_EVENTS};
 use crate::abi;

@@ -31,7 +31,7 @@ pub struct UserPage {
     pub time_enabled: u64,
     /// The time in nanoseconds in which the event was counted, at the last change.
     pub time_running: u64,
-    /// [`Self::CAP_BIT0_IS_DEPRECATED`], [`Self::CAP_USER_RDPMC`].
+    /// The bits [`Self::CAP_BIT0_IS_DEPRECATED`] and [`Self::CAP_USER_RDPMC`].
     pub capabilities: u64,
     /// The width of the counter in bits.
     pub pmc_width: u16,
@@ -54,11 +54,11 @@ pub struct UserPage {
 }
 
 impl UserPage {
-    /// `cap_bit0_is_deprecated`: `capabilities` has the bits that are defined here.
+    /// Bit `cap_bit0_is_deprecated`: `capabilities` has the bits that are defined here.
     pub const CAP_BIT0_IS_DEPRECATED: u64 = 1 << 1;
-    /// `cap_user_rdpmc`: RDPMC may be used.
+    /// Bit `cap_user_rdpmc`: RDPMC may be used.
     pub const CAP_USER_RDPMC: u64 = 1 << 2;
-    /// `size`: up to `__reserved` of the C structure.
+    /// The value of `size`: the size of the C structure up to `__reserved`.
     pub const SIZE: u32 = size_of::<Self>() as u32;
 }
 

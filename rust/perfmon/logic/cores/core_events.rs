@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The events of a core, and those that several families of cores share.
+//! The events of a core, and the events that several families of cores share.
 
 use super::super::evtsel::EventSelect;
 use super::cache::CacheTable;

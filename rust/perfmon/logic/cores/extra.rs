@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Events that need an extra register: a register besides the event select, whose value says what is counted.
+//! Events that need an extra register. This is a register besides the event select; its value
+//! selects the events that are counted.
 
 use super::super::evtsel::EventSelect;
 use super::super::extra_registers::ExtraRegister;
@@ -8,8 +9,8 @@ use super::limit::{event_and_unit, Events};
 /// Events that need an extra register, and the register.
 pub(in super::super) struct ExtraEvents {
     pub(in super::super) events: Events,
-    /// The register, and the mask of the bits that it has; `None` if the module does not write the register, so that the
-    /// events can't be counted.
+    /// The register, and the mask of the bits that the register has; `None` if the module does not
+    /// write the register, so that the events can't be counted.
     pub(in super::super) register: Option<(ExtraRegister, u64)>,
 }
 

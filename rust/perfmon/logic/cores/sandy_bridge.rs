@@ -90,7 +90,8 @@ const EXTRA_REGISTER_EVENTS: &[ExtraEvents] = &[
     unsupported(event_and_unit(0x01cd)),
 ];
 
-/// The bits of the registers of offcore responses. Sandy Bridge and Ivy Bridge lack some, unless they are in servers.
+/// The bits of the registers of offcore responses. Sandy Bridge and Ivy Bridge lack some of these
+/// bits, except in servers.
 const OFFCORE: u64 = 0x3f_ffff_8fff;
 
 /// Cycles without UOPS_ISSUED.ANY.

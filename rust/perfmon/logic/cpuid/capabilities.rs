@@ -168,9 +168,9 @@ impl Capabilities {
         if all < 2 {
             return None;
         }
-        // If the module uses all counters of an older PMU but one, the microcode uses that one
-        // ([`is_counter_taken_for_tsx`](super::Processor::is_counter_taken_for_tsx)). perf would abort all transactions
-        // while the place-holder has this counter.
+        // If the module uses all counters of an older PMU except one, the microcode uses that
+        // counter ([`is_counter_taken_for_tsx`](super::Processor::is_counter_taken_for_tsx)). perf
+        // would abort all transactions while the place-holder has this counter.
         let last_counter =
             if self.version < FIRST_VERSION_WITH_SPARE_COUNTERS && self.general_count == all - 1 {
                 all - 2

@@ -37,7 +37,7 @@ impl Processor {
     fn intel_capabilities(&self, perf_capabilities: u64) -> Result<Capabilities, NoPmu> {
         /// Bit 13 of `IA32_PERF_CAPABILITIES` (SDM volume 4).
         const FW_WRITE: u64 = 1 << 13;
-        /// Bit 17.
+        /// Bit 17 of `IA32_PERF_CAPABILITIES`.
         const PEBS_TIMING_INFO: u64 = 1 << 17;
 
         let leaf = self.arch_perfmon;
@@ -45,8 +45,9 @@ impl Processor {
         if version == 0 {
             return Err(NoPmu::Version);
         }
-        // The leaf has the number of fixed-function counters from version 2 on, and a bitmap from 5 on. The first
-        // processors report fewer than the three that all have, and no width (Linux: `intel_pmu_init()`).
+        // The leaf has the number of fixed-function counters from version 2 on, and a bitmap from 5
+        // on. The first processors report fewer than the three counters that all of them have, and
+        // no width (Linux: `intel_pmu_init()`).
         let reported_fixed = (leaf.edx & 0x1f, (leaf.edx >> 5 & 0xff) as u8);
         let (fixed_count, fixed_width) = match (version, reported_fixed) {
             (0 | 1, (_, width)) => (0, width),
@@ -58,7 +59,8 @@ impl Processor {
         let fixed_bits = if version >= 5 { leaf.ecx } else { 0 };
         let fixed = low_bits(fixed_count as u8) | fixed_bits;
         let arch_events = low_bits(events) & !leaf.ebx;
-        // Leaf 0x23 describes this very core; leaf 0x0a may describe what all kinds of cores have.
+        // Leaf 0x23 describes this very core; leaf 0x0a may describe only the counters that all
+        // kinds of cores have in common.
         let (all_general_count, general_count, fixed) = match self.perfmon_counters {
             Leaf { eax: 0, .. } => {
                 let (unlisted_general, unlisted_fixed) = self.unlisted_counters();
@@ -106,15 +108,17 @@ impl Processor {
         })
     }
 
-    /// Returns whether this core may have more than leaf 0x0a lists. Hybrid processors without leaf 0x23 (Alder Lake,
-    /// Raptor Lake) list there what all kinds of cores have. Their big cores, Golden Cove, have more; what hypervisors list
-    /// is all that they provide.
+    /// Returns whether this core may have counters and events that leaf 0x0a does not list. On
+    /// hybrid processors without leaf 0x23 (Alder Lake, Raptor Lake), leaf 0x0a lists the counters
+    /// and events that all kinds of cores have in common, and the big cores (Golden Cove) have
+    /// more. Under a hypervisor, the leaf lists all that the hypervisor provides.
     fn has_more_than_leaf_0a(&self) -> bool {
         self.is_hybrid() && !self.is_virtual() && self.microarchitecture() == Core::GoldenCove
     }
 
-    /// Returns the number of general counters, and the bitmap of fixed-function counters, that this core has even if
-    /// leaf 0x0a lists fewer (Linux: `intel_pmu_init()`). 0 for a core that has only what is listed.
+    /// Returns the number of general counters, and the bitmap of fixed-function counters, that this
+    /// core has even if leaf 0x0a lists fewer (Linux: `intel_pmu_init()`). Both are 0 for a core
+    /// that has only the listed counters.
     fn unlisted_counters(&self) -> (u8, u32) {
         if self.has_more_than_leaf_0a() {
             (8, 0b1111)
@@ -142,11 +146,11 @@ impl Processor {
     /// Issue" (document 604224).
     #[must_use]
     pub const fn is_counter_taken_for_tsx(&self) -> bool {
-        /// In EBX of leaf 7: the processor has transactions.
+        /// Bit of leaf 7, EBX: the processor has transactions.
         const RTM: u32 = 1 << 11;
-        /// In EDX of leaf 7: newer microcode aborts all transactions and needs no counter.
+        /// Bit of leaf 7, EDX: newer microcode aborts all transactions and needs no counter.
         const RTM_ALWAYS_ABORT: u32 = 1 << 11;
-        /// In EDX of leaf 7: MSR 0x10f exists.
+        /// Bit of leaf 7, EDX: MSR 0x10f exists.
         const TSX_FORCE_ABORT: u32 = 1 << 13;
 
         self.features.ebx & RTM != 0

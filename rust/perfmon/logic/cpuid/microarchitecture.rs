@@ -3,7 +3,7 @@
 
 use super::Processor;
 
-/// A group of cores that have the same events, as far as CPUID does not report these.
+/// A group of cores that have the same events, not counting the events that CPUID reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Microarchitecture {
     /// Any other core, or CPUs of different cores: only architectural events are known.

@@ -52,7 +52,8 @@ pub struct EventConfig {
     pub inherit: bool,
     /// Only new threads of the process inherit the event.
     pub inherit_thread: bool,
-    /// The event must always be on a counter. All events are, except those that take turns; a pinned event takes no turns.
+    /// The event must always be on a counter. All enabled events are always on a counter, except
+    /// events that take turns. A pinned event takes no turns.
     pub pinned: bool,
     /// No other group may be on the counters at the same time.
     pub exclusive: bool,

@@ -64,7 +64,8 @@ impl PebsBuffer {
             Some(records) => records,
             None => 0,
         };
-        // Each counter may write a record or two before the interrupt arrives. A small buffer spares an eighth for these.
+        // Each counter may write a record or two before the interrupt arrives. A small buffer
+        // reserves an eighth of its records for these.
         let reserve_for_counters = if record_count / 8 < 16 {
             record_count / 8
         } else {

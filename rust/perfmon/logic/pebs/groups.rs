@@ -3,12 +3,12 @@
 
 use super::super::recorded_branches::RecordedBranches;
 
-/// A set of groups that a record can have besides the basic one.
+/// A set of groups that a record can have besides the basic group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordGroups(u64);
 
 impl RecordGroups {
-    /// No group besides the basic one.
+    /// No group besides the basic group.
     pub const NONE: Self = Self(0);
     /// The access to memory.
     pub const ACCESS: Self = Self(1 << 0);
@@ -23,7 +23,7 @@ impl RecordGroups {
         Self(self.0 | other.0)
     }
 
-    /// Returns the groups if `condition` holds, else none.
+    /// Returns these groups if `condition` is true, otherwise [`Self::NONE`].
     #[must_use]
     pub const fn filter(self, condition: bool) -> Self {
         if condition {

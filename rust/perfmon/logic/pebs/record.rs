@@ -137,7 +137,7 @@ pub struct SingleRecord<'a> {
     pub access: RecordedAccess,
     /// The registers after the instruction, if the record has them.
     pub registers: Option<RecordRegisters>,
-    /// [`PebsRecord::branches`]
+    /// The words of [`PebsRecord::branches`].
     pub branches: &'a [u64],
 }
 

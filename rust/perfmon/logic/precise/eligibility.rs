@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The events that can have precise samples, and the counters that can take these.
+//! The events that can have precise samples, and the counters that can take these samples.
 
 use super::super::cores::Core;
 use super::super::counter::CounterId;
@@ -16,8 +16,8 @@ use super::access::has_access;
 use super::merging::is_merged;
 use super::periods::check_trigger;
 
-/// The parts that the handler of an interrupt for each record can add. Records of some formats have the branches themselves
-/// ([`Sampling::recorded_branches`]).
+/// The parts of samples that the interrupt handler can add if each record has an interrupt. Records
+/// of some formats have the branches themselves ([`Sampling::recorded_branches`]).
 const PARTS_OF_INTERRUPT: u64 = PERF_SAMPLE_READ
     | PERF_SAMPLE_CALLCHAIN
     | PERF_SAMPLE_BRANCH_STACK

@@ -7,9 +7,10 @@ use super::periods::MIN_PERIOD_IN_KERNEL;
 /// an interrupt: as many events as [`MIN_RECORDS`] records have with the shortest period.
 pub const MIN_DISTANCE_IN_KERNEL: u64 = MIN_RECORDS * MIN_PERIOD_IN_KERNEL;
 
-/// The smallest number of records of a counter of kernel mode at which an interrupt is due. With the shortest period, this
-/// many records need more instructions than the handler of Linux perf has. That handler may run in the same NMI. If an
-/// interrupt became due in it, perf would take the interrupt and the records for its own.
+/// The smallest number of records of a counter of kernel mode at which an interrupt is due. With
+/// the shortest period, this many records need more instructions than the handler of Linux perf
+/// has. That handler may run in the same NMI. If an interrupt became due in that handler, perf
+/// would take the interrupt and the records for its own.
 pub const MIN_RECORDS: u64 = 16;
 
 /// Returns the number of records in the buffer at which an interrupt is due while a sample is overdue. Without counters of

@@ -8,8 +8,9 @@ use super::super::pebs::PebsFormat;
 use super::super::sampling::{Sampling, Trigger};
 use super::periods::INSTRUCTIONS;
 
-/// Returns whether the processor merges the samples of an event, which it can if each instruction has a sample. A merged
-/// sample stands for all executions of its instruction up to the interrupt. PERF_SAMPLE_PERIOD gives their number.
+/// Returns whether the processor merges the samples of an event. It can do so if each instruction
+/// has a sample. A merged sample stands for all executions of its instruction up to the interrupt.
+/// PERF_SAMPLE_PERIOD gives their number.
 pub(super) fn is_merged(
     attr: &PerfEventAttr,
     trigger: Trigger,
@@ -29,7 +30,8 @@ pub fn merges_samples(sampling: &Sampling, trigger: Trigger, capabilities: &Capa
     sampling.is_precise && format.is_some_and(|format| merges_period(format, trigger))
 }
 
-/// Returns whether records of this format are merged if there is one for each period of `trigger`.
+/// Returns whether records of this format are merged if there is one record for each period of
+/// `trigger`.
 fn merges_period(format: PebsFormat, trigger: Trigger) -> bool {
     matches!(trigger, Trigger::Period(period) if format.merges(period))
 }

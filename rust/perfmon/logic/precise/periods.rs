@@ -6,9 +6,9 @@ use super::super::event_attr::InvalidAttr;
 use super::super::evtsel::EventSelect;
 use super::super::sampling::{period_for, Trigger};
 
-/// Instructions, as the general counters and the fixed-function counter count them.
+/// The event of instructions for which general counters and the fixed-function counter can be used.
 pub(super) const INSTRUCTIONS: EventSelect = EventSelect::new(0xc0, 0);
-/// Instructions, as only the fixed-function counter counts them.
+/// The event of instructions for which only the fixed-function counter can be used.
 const FIXED_INSTRUCTIONS: EventSelect = EventSelect::new(0x00, 0x01);
 
 /// The smallest number of instructions that the fixed-function counter can be loaded for from Golden Cove and Gracemont on, if

@@ -22,8 +22,8 @@ pub trait Member {
     /// Returns the counters that the event may have, as a mask; 0 if it needs no counter.
     fn counters(&self) -> u64;
 
-    /// Returns what the event requires of a counter. It requires the same of all general counters. An event that takes turns
-    /// is not sampled.
+    /// Returns the demand of the event on a counter. The demand is the same on all general
+    /// counters. An event that takes turns is not sampled.
     fn demand_on(&self, counter: CounterId) -> Demand;
 
     /// Returns the extra register that the event needs, with its value; `None` if it needs none.
@@ -113,8 +113,8 @@ impl DemandSummary {
         demands
     }
 
-    /// Returns whether the member with this index may fit: it needs no counter, or may be able to share one. False only if it
-    /// can't.
+    /// Returns whether the member with this index may fit: it needs no counter, or may be able to
+    /// share a counter. Returns false only if the member certainly does not fit.
     fn may_be_shared_by<M: Member>(&self, members: &[M], index: usize) -> bool {
         let Some(member) = members.get(index) else {
             return false;
@@ -127,7 +127,9 @@ impl DemandSummary {
                 .is_some_and(|counter| self.may_have(&member.demand_on(counter).encodings))
     }
 
-    /// Returns whether a general counter may have members with these event selects, or none on the same kinds of cores.
+    /// Returns whether, for each kind of core with an event select in `encodings`, a general
+    /// counter may have a member with the same event select, or may have no member that the kind
+    /// counts.
     fn may_have(&self, encodings: &Encodings) -> bool {
         CoreKind::all().all(|kind| {
             let select = encodings.for_kind(kind);
@@ -197,10 +199,12 @@ fn indices_from(count: usize, first: usize) -> impl Iterator<Item = usize> {
 /// The members that have one counter.
 #[derive(Clone, Copy)]
 struct CounterMembers {
-    /// For each kind of core, the index of the first member that this kind counts; [`Self::NO_INDEX`] if there is none. All
-    /// members that a kind counts have the same event select there, so a member that agrees with these agrees with all. Only
-    /// members that do not take turns may differ, if they count a task on different CPUs: a member that takes turns may have
-    /// their counter only if it agrees with each of them that counts on its CPU.
+    /// For each kind of core, the index of the first member that this kind counts;
+    /// [`Self::NO_INDEX`] if there is none. All members that a kind counts have the same event
+    /// select there, so a new member that agrees with the first members agrees with all. There is
+    /// one exception: members that do not take turns may have different event selects if they count
+    /// a task on different CPUs. A member that takes turns may have their counter only if it agrees
+    /// with each of them that counts on its CPU.
     first_on_kind: [u16; MAX_CORE_KINDS],
     /// The number of members with the counter.
     count: u16,
@@ -212,10 +216,12 @@ impl CounterMembers {
         first_on_kind: [Self::NO_INDEX; MAX_CORE_KINDS],
         count: 0,
     };
-    /// The index of no member, since a row has far fewer than 2^16 members.
+    /// The value that stands for no member. A row has far fewer than 2^16 members, so it is no
+    /// index.
     const NO_INDEX: u16 = u16::MAX;
 
-    /// Returns the indices of members whose kinds of cores are together those of all members.
+    /// Returns the indices of some members, which together count on the same kinds of cores as all
+    /// members.
     fn representatives(self) -> impl Iterator<Item = usize> {
         let mut last = Self::NO_INDEX;
         self.first_on_kind.into_iter().filter_map(move |index| {
@@ -292,8 +298,8 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         self.members.get(index).map_or(0, Member::counters)
     }
 
-    /// Gives a turn to the members of a group for which `is_counting` is true. If there are too few counters for them all,
-    /// gives a turn to none, and returns false.
+    /// Gives a turn to the members of a group for which `is_counting` is true. If there are too few
+    /// counters for all of these, gives a turn to none of them, and returns false.
     fn assign_group(&mut self, leader: usize, is_counting: impl Fn(&[M], usize) -> bool) -> bool {
         let (members_by_counter, free) = (self.members_by_counter, self.free);
         let used_registers = self.registers.used();
@@ -391,8 +397,9 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         }
     }
 
-    /// Returns whether a member may have a counter together with the members that have it. The member is not sampled, so it
-    /// agrees with all members if it agrees with one of each kind of core.
+    /// Returns whether a member may share a counter with the members that have the counter now. The
+    /// member is not sampled, so it agrees with all members if it agrees with one of each kind of
+    /// core.
     fn can_share(&self, index: usize, counter: CounterId) -> bool {
         let members = self.members_of(counter);
         let demand = |index: usize| Some(self.members.get(index)?.demand_on(counter));
@@ -403,7 +410,8 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         members.representatives().all(agrees)
     }
 
-    /// Returns the event select that a counter has on a kind of core; `None` if the kind counts none of its members.
+    /// Returns the event select that a counter has on a kind of core; `None` if the kind counts no
+    /// member that has the counter.
     fn select_on(
         &self,
         counter: CounterId,
@@ -460,9 +468,10 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         }
     }
 
-    /// Gives a member a counter by a chain of moves: the member gets the counter of other members, which get the counter
-    /// of further members, and so on; the last ones get a free counter. The members that share a counter move together.
-    /// Returns whether there is such a chain.
+    /// Gives a member a counter by a chain of moves: the member gets the counter of other members,
+    /// these get the counter of further members, and so on. The last members of the chain get a
+    /// free counter. The members that share a counter move together. Returns whether there is such
+    /// a chain.
     fn make_room(&mut self, index: usize) -> bool {
         if self.free == 0 {
             return false;
