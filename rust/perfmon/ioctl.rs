@@ -15,8 +15,9 @@ use kernel::{
 };
 use zerocopy::FromZeros;
 
-/// Generates [`dispatch`] from a table. A row has the command, its argument, the descriptors that may make the call
-/// (`all`, or `writers`: those open for writing), and the handler.
+/// Generates [`dispatch`] from a table. A row has the command, its argument, the descriptors that
+/// may make the call (`all`, or `writers`: the descriptors that are open for writing), and the
+/// handler.
 ///
 /// An argument `In(T)` is copied from the caller, `Out(T)` to the caller. `InOut(T)` is copied both
 /// ways, and the handler changes it in place. `Nothing(())` stands for a call without an argument.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A session: one open descriptor of the device, and what it owns.
+//! A session: one open descriptor of the device, with its client and its trace.
 
 use crate::{counting, ownership::Client, trace::Trace};
 use kernel::{fs::File, prelude::*};

@@ -132,9 +132,10 @@ fn rdmsr_safe(_here: ThisCpu<'_>, number: u32) -> Result<u64> {
 ///
 /// EIO if the register is missing or refuses the value.
 pub(crate) fn write_safe(_here: ThisCpu<'_>, msr: Msr, value: u64) -> Result {
-    // SAFETY: perfmon_wrmsr_safe() requires a register whose writes don't endanger memory: those of `Msr` affect counters
-    // and records only; the module enables overflow interrupts after it has registered their handler, and records after
-    // it has set up their buffer. It handles the exception if the register is missing or refuses the value.
+    // SAFETY: perfmon_wrmsr_safe() requires a register whose writes don't endanger memory: the
+    // registers of `Msr` affect counters and records only; the module enables overflow interrupts
+    // after it has registered their handler, and records after it has set up their buffer. It
+    // handles the exception if the register is missing or refuses the value.
     to_result(unsafe { ffi::perfmon_wrmsr_safe(msr.number(), value) })
 }
 

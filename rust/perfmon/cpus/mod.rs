@@ -25,8 +25,8 @@ use kernel::prelude::*;
 ///
 /// # Errors
 ///
-/// ENODEV if there is nothing to count with, EINVAL if these CPUs can't do what a module parameter asks for; the log
-/// says why.
+/// ENODEV if no counter can be used, EINVAL if a module parameter has a value that these CPUs do
+/// not support; the log says why.
 ///
 /// # Safety
 ///

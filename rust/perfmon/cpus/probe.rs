@@ -42,8 +42,9 @@ pub(super) fn detect_capabilities() -> Result<Capabilities> {
     })
 }
 
-/// Checks that AMD's legacy counters exist, if `capabilities` are those of a PMU with legacy counters. CPUID has no bit
-/// for these counters: every AMD processor has them, but not every virtual machine.
+/// Checks that AMD's legacy counters exist, if `capabilities` describe a PMU with legacy counters.
+/// CPUID has no bit for these counters: every AMD processor has them, but not every virtual
+/// machine.
 fn check_registers(here: ThisCpu<'_>, capabilities: Capabilities) -> Result<Capabilities, NoPmu> {
     /// A value that no counter holds by chance.
     const PATTERN: u64 = 0x5a5a_a5a5;

@@ -94,8 +94,8 @@ pub(super) fn with_task_contexts(
 /// Returns the context of a CPU's events; `None` if no event of the CPU was ever opened.
 fn cpu_context<'a>(cpu: CpuId) -> Option<&'a Context> {
     let percpu = percpu::of_cpu(cpu);
-    // SAFETY: `from_address` requires a context that is alive, or 0: the address is 0 or that of a CPU's context, which
-    // is not freed before the module's exit.
+    // SAFETY: `from_address` requires a context that is alive, or 0: the address is 0 or the
+    // address of a CPU's context, which is not freed before the module's exit.
     unsafe { Context::from_address(percpu.cpu_context.acquire()) }
 }
 
@@ -115,7 +115,7 @@ pub(super) fn register_conflicts(target: &Target, extra: ExtraValue) -> Register
     conflicts.unwrap_or_default()
 }
 
-/// Returns whether the slots have an exclusive group other than that of `leader`.
+/// Returns whether the slots have an exclusive group other than the group of `leader`.
 fn has_other_exclusive_group(slots: &Slots, leader: Option<&Event>) -> bool {
     slots.iter().any(|slot| {
         slot.event().config.exclusive && !leader.is_some_and(|leader| slot.is_of_event(leader))
@@ -424,8 +424,8 @@ pub(super) fn refresh_everywhere(event: &Event) {
     }
 }
 
-/// Marks enabled events as broken if their tasks run on CPUs whose counters can't be used, since the events miss what
-/// the tasks do there. To be called after an event has been enabled.
+/// Marks enabled events as broken if their tasks run on CPUs whose counters can't be used, since
+/// the events do not count what the tasks do there. To be called after an event has been enabled.
 pub(super) fn mark_broken_on_refused_cpus() {
     // ATOMICS: pairs with a CPU that is refused, which sets `is_refused` before it runs a program: either the switch to
     // the program finds the event enabled, or this function finds the CPU refused.

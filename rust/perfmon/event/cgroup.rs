@@ -176,9 +176,10 @@ pub(super) fn with_context<R: Send>(
 /// Returns the context that has this address and is loaded on this CPU; `None` for the address 0.
 fn context_at(_here: ThisCpu<'_>, address: u64) -> Option<&CgroupContext> {
     let address = ptr::with_exposed_provenance::<CgroupContext>(address as usize);
-    // SAFETY: `as_ref` requires a pointer that is null or valid as long as the result is used: the address is 0, or that
-    // of a context that is loaded here. In this folder a `ThisCpu` is passed on only while interrupts are off, so this CPU
-    // answers no call that unloads the context, and RCU frees no context that is unloaded, while `_here` lives.
+    // SAFETY: `as_ref` requires a pointer that is null or valid as long as the result is used: the
+    // address is 0, or the address of a context that is loaded here. In this folder a `ThisCpu` is
+    // passed on only while interrupts are off, so this CPU answers no call that unloads the
+    // context, and RCU frees no context that is unloaded, while `_here` lives.
     unsafe { address.as_ref() }
 }
 
@@ -494,9 +495,10 @@ unsafe extern "C" fn reload_here() {
 
 /// Waits for pending calls of `reload_here`. To be called after [`on_move`] was unregistered.
 pub(super) fn flush() {
-    // A CPU handles calls in batches. In each batch it handles first the calls that a caller waits for, as here, and
-    // then those that no caller waits for, such as `reload_here`. So a pending `reload_here` may be behind the first
-    // call in its batch, but has returned before the second call, which is in a later batch.
+    // A CPU handles calls in batches. In each batch the CPU first handles the calls that a caller
+    // waits for, such as the calls below, and then the calls that no caller waits for, such as
+    // `reload_here`. So a pending `reload_here` may be behind the first call in its batch, but has
+    // returned before the second call, which is in a later batch.
     for _ in 0..2 {
         on_each_online(|_| true, |_| ());
     }

@@ -122,7 +122,7 @@ impl DerefMut for HeldContext<'_> {
 
 /// The events of one task, of one CPU, or of a cgroup on one CPU.
 pub(super) struct Context {
-    /// The task; null if the events are those of a CPU or a cgroup.
+    /// The task; null if the events belong to a CPU or a cgroup.
     task: *const bindings::task_struct,
     /// The number of the CPU that has loaded the context, [`FREE`], [`LOCKED`] or [`GONE`].
     ///

@@ -192,12 +192,14 @@ impl EndCounts {
 /// CPU during the call.
 const MAX_WORDS_OF_CALL: usize = 1024;
 
-/// The largest number of words that a record has besides those of read(2): its header, IDs, and trailer.
+/// The largest number of words that a record has besides the words of read(2): header, IDs, and
+/// trailer.
 const EXTRA_WORDS: usize = 9;
 
 /// Returns the words that read(2) would return for these slots if no other task were counted.
 fn read_words(slots: &[Slot], format: ReadFormat) -> Result<KVec<u64>> {
-    // The slot whose times are recorded: that of the leader, or of the event itself without PERF_FORMAT_GROUP.
+    // The slot whose times are recorded: the leader's slot, or the event's own slot without
+    // PERF_FORMAT_GROUP.
     let first = slots.first().ok_or(EINVAL)?;
     let mut words = KVec::new();
     words.resize(format.word_count(slots.len()), 0, GFP_ATOMIC | __GFP_NOWARN)?;

@@ -39,8 +39,8 @@ global_lock! {
 
 /// The functions that are registered with tracepoints. Used by kernel threads, and at the module's exit.
 struct Hooks {
-    /// The functions in the order in which they are registered: the one for new tasks comes before the one for switches,
-    /// so that no child of a counted task is missed.
+    /// The functions in the order in which they are registered: the function for new tasks comes
+    /// before the function for switches, so that no child of a counted task is missed.
     probes: [Probe; 5],
     /// The functions for tasks that move to other cgroups, and for new cgroups; `None` on a kernel without cgroups.
     cgroup_probes: [Option<Probe>; 3],
@@ -63,8 +63,8 @@ impl Hooks {
         } else {
             switch::on_switch as *mut _
         };
-        // SAFETY: `Probe::new` requires a function with the parameters that the tracepoint passes: each has those of
-        // the kernel's include/trace/events.
+        // SAFETY: `Probe::new` requires a function with the parameters that the tracepoint passes:
+        // each function has the parameters in the kernel's include/trace/events.
         let probes = unsafe {
             [
                 Probe::new(c"sched_process_exit", task_lifecycle::on_exit as *mut _)?,
@@ -74,8 +74,8 @@ impl Hooks {
                 Probe::new(c"sched_switch", on_switch)?,
             ]
         };
-        // SAFETY: `Probe::new` requires a function with the parameters that the tracepoint passes: those of
-        // include/trace/events/cgroup.h.
+        // SAFETY: `Probe::new` requires a function with the parameters that the tracepoint passes:
+        // each function has the parameters in include/trace/events/cgroup.h.
         let cgroup_probes = unsafe {
             [
                 Probe::new(c"cgroup_attach_task", cgroup::on_move as *mut _).ok(),

@@ -152,8 +152,9 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
     if !is_wanted {
         return;
     }
-    // SAFETY: `words` requires that the words have one user at a time: only this handler and that of new cgroups use
-    // those of this CPU, interrupts are off, and neither handler causes the other.
+    // SAFETY: `words` requires that the words have one user at a time: only this handler and the
+    // handler of new cgroups use the words of this CPU, interrupts are off, and neither handler
+    // causes the other.
     let name = unsafe { here.percpu().path.words() };
     // SAFETY: The function requires an area of the current task that stays mapped during the call: the probed
     // function has it as its argument, under the lock of the mm.

@@ -27,9 +27,10 @@ use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 ///
 /// # Errors
 ///
-/// - EINVAL if the size is not one page, or one page and 2^n pages for the ring; if the size differs from that of other
-///   mappings, or of the ring that the event writes to; if the offset is not 0; if the mapping is private; or if the
-///   event counts on all CPUs, and is inherited or counts a cgroup.
+/// - EINVAL if the size is not one page, or one page and 2^n pages for the ring; if the size
+///   differs from the size of other mappings, or of the ring that the event writes to; if the
+///   offset is not 0; if the mapping is private; or if the event counts on all CPUs, and is
+///   inherited or counts a cgroup.
 /// - EBUSY if the event writes to the ring of another event.
 /// - EPERM if the caller may not pin more memory.
 /// - ENOMEM if there is no memory.
@@ -67,7 +68,8 @@ fn allow_rdpmc(event: &Event, area: &Area<'_>) -> bool {
         }
     }
     SLOW_SWITCH_USERS.fetch_add(1, SeqCst);
-    // SAFETY: The function requires the caller's mm, locked for writing: mmap(2) has locked that of `area`.
+    // SAFETY: The function requires the caller's mm, locked for writing: mmap(2) has locked the mm
+    // of `area`.
     if unsafe { ffi::perfmon_rdpmc_begin(area.mm()) } {
         return true;
     }

@@ -2,10 +2,11 @@
 //! The event interface: descriptors that count a CPU, a cgroup, or a task. The tasks that the
 //! counted task creates can be included.
 //!
-//! An [`Event`](event::Event) has one sum. It counts through slots ([`slot`]): one in the context ([`context`]) of each
-//! task that it counts, or of its CPU, or of its cgroup on each CPU. The context switch ([`switch`]) closes the windows of
-//! one task and opens those of the next; [`task_lifecycle`] follows tasks that begin and end. A counter runs all the time,
-//! so a switch between tasks with the same events writes no register.
+//! An [`Event`](event::Event) has one sum. It counts through slots ([`slot`]): one in the context
+//! ([`context`]) of each task that it counts, or of its CPU, or of its cgroup on each CPU. The
+//! context switch ([`switch`]) closes the windows of one task and opens the windows of the next
+//! task; [`task_lifecycle`] follows tasks that begin and end. A counter runs all the time, so a
+//! switch between tasks with the same events writes no register.
 //!
 //! # Locks
 //!
@@ -25,8 +26,9 @@
 //! - RCU readers disable preemption instead of calling `rcu_read_lock()`. A reader that is preempted would delay the
 //!   end of the grace period, for which unmapping a ring and the kernel's hotplug wait.
 //!
-//! In this folder a [`ThisCpu`](crate::cpu::ThisCpu) is passed on only while interrupts are off. So a function that has one
-//! may use what is loaded on its CPU ([`context::HeldContext`]).
+//! In this folder a [`ThisCpu`](crate::cpu::ThisCpu) is passed on only while interrupts are off. So
+//! a function with a `ThisCpu` may use the contexts that are loaded on its CPU
+//! ([`context::HeldContext`]).
 //!
 //! Locks are taken in this order: the lock of a group; [`OWNERSHIP`](crate::ownership::OWNERSHIP), a spinlock; the lock of
 //! the events that can move to other counters ([`reassign`]); and the lock of the table of contexts ([`table`]). The

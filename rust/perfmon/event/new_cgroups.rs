@@ -24,8 +24,9 @@ pub(super) unsafe extern "C" fn on_new_cgroup(
     // SAFETY: `assume` requires that the caller can't leave the CPU: the kernel calls the tracepoint `cgroup_mkdir`
     // with interrupts off, which they are until this function has returned.
     let here = unsafe { ThisCpu::assume() };
-    // SAFETY: `words` requires that the words have one user at a time: only this handler and that of mappings use those
-    // of this CPU, interrupts are off, and neither handler causes the other.
+    // SAFETY: `words` requires that the words have one user at a time: only this handler and the
+    // handler of mappings use the words of this CPU, interrupts are off, and neither handler causes
+    // the other.
     let path = unsafe { here.percpu().path.words() };
     // SAFETY: The function requires a cgroup that is alive, and interrupts off: the tracepoint passes one during the
     // call, with interrupts off.

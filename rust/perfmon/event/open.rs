@@ -41,8 +41,8 @@ use kernel::{error::to_result, prelude::*};
 /// ATOMICS: relaxed. The number orders no other access.
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
-/// All flags that the call accepts: those of perf_event_open(2), and `PERFMON_EVENT_ROTATE`. perf needs no such flag, since
-/// its events always take turns.
+/// All flags that the call accepts: flags of perf_event_open(2), and `PERFMON_EVENT_ROTATE`. perf
+/// needs no such flag, since its events always take turns.
 const ALL_FLAGS: u32 = PERF_FLAG_FD_NO_GROUP
     | PERF_FLAG_FD_OUTPUT
     | PERF_FLAG_PID_CGROUP
@@ -248,9 +248,10 @@ fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result 
 ///
 /// # Errors
 ///
-/// EBUSY if all counters or extra registers that can count the event are in use, or if its group needs more counters at
-/// once than there are. EOPNOTSUPP if the CPUs lack the extra register, EINVAL if it refuses the value. EIO if the counter
-/// does not hold what is written to it. ESRCH if the task exits. ENOMEM if there is no memory.
+/// EBUSY if all counters or extra registers that can count the event are in use, or if its group
+/// needs more counters at once than there are. EOPNOTSUPP if the CPUs lack the extra register,
+/// EINVAL if it refuses the value. EIO if the counter does not hold the value that is written to
+/// it. ESRCH if the task exits. ENOMEM if there is no memory.
 fn new_attached_event(
     mut config: EventConfig,
     mut target: Target,

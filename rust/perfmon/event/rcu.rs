@@ -35,7 +35,7 @@ pub(super) unsafe fn free<T: HasHead>(this: *const T) {
     ///
     /// # Safety
     ///
-    /// `head` must be that of a value from `KBox::into_raw`, which nothing uses any more.
+    /// `head` must belong to a value from `KBox::into_raw` that nothing uses any more.
     unsafe extern "C" fn call<T: HasHead>(head: *mut bindings::callback_head) {
         // SAFETY: `byte_sub` requires that the result stays within the value: RCU passes the head that `call_rcu` got
         // below, which is at `OFFSET` bytes in a `T`.

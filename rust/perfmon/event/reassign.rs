@@ -179,8 +179,8 @@ fn can_find_slots(event: &Event) -> bool {
 
 /// The room for a new event.
 pub(super) struct Room {
-    /// The counter that the new event may have. `None` if no moves make room, or if a counter to which events move is broken:
-    /// the counter does not hold what is written to it.
+    /// The counter that the new event may have. `None` if no moves make room, or if a counter to
+    /// which events move is broken: the counter does not hold the value that is written to it.
     pub(super) counter: Option<CounterId>,
     /// Events have moved, or may have moved. This can be true even if `counter` is `None`.
     pub(super) has_moved: bool,
@@ -361,7 +361,7 @@ impl Search<'_> {
     ///
     /// # Errors
     ///
-    /// EIO if `to` does not hold what is written to it. Then the event has not moved.
+    /// EIO if `to` does not hold the value that is written to it. Then the event has not moved.
     fn move_event(&mut self, event: &Event, from: CounterId, to: CounterId) -> Result {
         let mut only_event = MovableEvents::NONE;
         only_event.add(event);
@@ -389,8 +389,8 @@ fn counters_like(from: CounterId, event: &Event) -> u64 {
         .fold(0, |counters, to| counters | to.bit())
 }
 
-/// Returns whether the event counts in a single context, that of its target. Only such an event can share a counter with
-/// events of other targets that have other event selects.
+/// Returns whether the event counts in a single context, the context of its target. Only such an
+/// event can share a counter with events of other targets that have other event selects.
 fn can_be_mixed(event: &Event) -> bool {
     !event.config.inherit && !matches!(event.target, Target::Cgroup(..))
 }
@@ -433,7 +433,7 @@ fn excluding_events(
 ///
 /// # Errors
 ///
-/// EIO if `to` does not hold what is written to it. Then no event has moved.
+/// EIO if `to` does not hold the value that is written to it. Then no event has moved.
 fn move_events(
     ownership: &mut Ownership,
     events: &MovableEvents,

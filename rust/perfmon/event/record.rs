@@ -80,8 +80,8 @@ pub(super) fn with_slots_of_task(here: ThisCpu<'_>, mut f: impl FnMut(&mut Slots
     }
 }
 
-/// Calls `f` with the slots of this CPU's events, also while the CPU is not used for counting, and with those of the
-/// cgroups that are loaded here. Must be called with interrupts off.
+/// Calls `f` with the slots of this CPU's events, even while the CPU is not used for counting, and
+/// with the slots of the cgroups that are loaded here. Must be called with interrupts off.
 pub(super) fn with_slots_of_cpu_and_cgroups(here: ThisCpu<'_>, mut f: impl FnMut(&mut Slots)) {
     if here.percpu().brought_up.get() == 0 {
         // SAFETY: `from_address` requires a context that is alive, or 0: `cpu_context` is 0 or the address of a CPU's

@@ -35,9 +35,10 @@ pub(super) fn max_sample_rate() -> u32 {
 ///
 /// # Errors
 ///
-/// ENOENT if the event's CPU is of a kind that does not count the event. EBUSY if all counters or extra registers that can
-/// count the event are in use. EOPNOTSUPP if the CPUs lack the extra register, EINVAL if it refuses the value. EIO if the
-/// counter does not hold what is written to it. ENOMEM if there is no memory.
+/// ENOENT if the event's CPU is of a kind that does not count the event. EBUSY if all counters or
+/// extra registers that can count the event are in use. EOPNOTSUPP if the CPUs lack the extra
+/// register, EINVAL if it refuses the value. EIO if the counter does not hold the value that is
+/// written to it. ENOMEM if there is no memory.
 pub(super) fn take_counters(config: &mut EventConfig, target: &Target) -> Result<ChosenCounters> {
     if config.extra.is_some() {
         take_with_register(config, target)

@@ -115,8 +115,8 @@ unsafe fn on_slow_switch(
     record::write_switch(here, &TaskChange::SwitchIn, next, prev);
 }
 
-/// Does what [`exchange_contexts`] does. Also loads the contexts of the cgroups of `next`, which is about to run
-/// here, and hides from it what the counters have counted for other tasks.
+/// Does what [`exchange_contexts`] does. Also loads the contexts of the cgroups of `next`, which is
+/// about to run here, and hides from `next` what the counters have counted for other tasks.
 #[cold]
 #[inline(never)]
 fn exchange_contexts_slowly(
@@ -226,8 +226,8 @@ pub(super) fn load_current(here: ThisCpu<'_>) {
 /// module must have claimed the CPU's counters. Must be called with interrupts off.
 pub(crate) fn load_contexts(here: ThisCpu<'_>) {
     load_current(here);
-    // SAFETY: `from_address` requires a context that is alive, or 0: the address is 0 or that of a CPU's context, which
-    // is not freed before the module's exit.
+    // SAFETY: `from_address` requires a context that is alive, or 0: the address is 0 or the
+    // address of a CPU's context, which is not freed before the module's exit.
     if let Some(context) = unsafe { Context::from_address(here.percpu().cpu_context.get()) } {
         if let Some(mut slots) = context.load(here) {
             refresh(here, &mut slots, timestamp());
@@ -245,8 +245,8 @@ pub(super) unsafe extern "C" fn on_last_sample() {
     // demands, until this function has returned.
     let here = unsafe { ThisCpu::assume() };
     let percpu = here.percpu();
-    // SAFETY: `from_address` requires a context that is alive, or 0: the address is 0 or that of a CPU's context, which
-    // is not freed before the module's exit.
+    // SAFETY: `from_address` requires a context that is alive, or 0: the address is 0 or the
+    // address of a CPU's context, which is not freed before the module's exit.
     let cpu_context = unsafe { Context::from_address(percpu.cpu_context.acquire()) };
     let contexts = [Context::loaded_on(percpu), cpu_context];
     for context in contexts.into_iter().flatten() {

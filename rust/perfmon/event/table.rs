@@ -167,8 +167,9 @@ impl<T: Entry> Lists<T> {
     /// Returns the header.
     #[inline(always)]
     fn header(&self) -> &Header {
-        // SAFETY: `as_ref` requires a header that is alive and not changed: by the invariant of `Lists` it has not been
-        // freed, and headers are not changed once their lists are in use.
+        // SAFETY: `as_ref` requires a header that is alive and not changed: by the invariant of
+        // `Lists` the header has not been freed, and headers are not changed once their lists are
+        // in use.
         unsafe { self.0.as_ref() }
     }
 

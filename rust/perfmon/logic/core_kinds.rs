@@ -84,7 +84,8 @@ impl KindCapabilities {
         }
     }
 
-    /// Keeps only those events and counters that the CPUs of `other`, which are of the same kind, have as well.
+    /// Keeps only the events and counters that the CPUs of `other`, which are of the same kind,
+    /// have as well.
     fn intersect(&mut self, other: &Self) {
         self.general_count = self.general_count.min(other.general_count);
         self.all_general_count = self.all_general_count.min(other.all_general_count);

@@ -66,9 +66,10 @@ pub struct CounterId(u8);
 /// The kind of a counter, and its number within the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterKind {
-    /// Counts any event.
+    /// A general counter, which can count many events.
     General(u8),
-    /// Counts the one event that the manual assigns to it (Intel SDM, volume 3B, table 21-2).
+    /// A fixed-function counter, which counts the one event that the manual assigns to it (Intel
+    /// SDM, volume 3B, table 21-2).
     Fixed(u8),
 }
 
@@ -315,7 +316,7 @@ mod tests {
         assert_eq!(indices.next(), Some(46));
         assert_eq!(indices.next(), None);
         assert_eq!(mask_of(each_counter(1 << 46 | 0b101)), 1 << 46 | 0b101);
-        // Neither the bits above the counters (such as PERF_METRICS) nor the bit of NONE are counters.
+        // The bits above the counters (such as PERF_METRICS) and the bit of NONE are not counters.
         assert_eq!(each_counter(1 << 48 | 1 << 63).count(), 0);
         assert_eq!(each_counter(CounterId::NONE.bit()).count(), 0);
         assert!(CounterId::NONE.is_none() && !CounterId::FIRST.is_none());

@@ -54,8 +54,8 @@ pub enum Action {
 pub struct NotSetUp;
 
 impl CounterState {
-    /// Returns the state after `call`, and the work on every CPU. The state `None` is that of a counter which
-    /// was never set up.
+    /// Returns the state after `call`, and the work on every CPU. The state `None` means that the
+    /// counter was never set up.
     ///
     /// # Errors
     ///

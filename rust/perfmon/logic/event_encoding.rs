@@ -29,7 +29,7 @@ pub(super) struct Alternative {
     pub(super) general: u64,
 }
 
-/// The extra register of an event, and the one that can take its place.
+/// The extra register of an event, and the register that can take its place.
 pub(super) struct Extra {
     pub(super) value: ExtraValue,
     pub(super) alternative: Option<Alternative>,
@@ -43,7 +43,8 @@ pub(super) struct EncodedEvent {
     pub(super) counters: EventCounters,
     /// The extra register, if the event needs one. Only a raw event, which a single kind of core counts, can need one.
     pub(super) extra: Option<Extra>,
-    /// The form of the access to memory in precise samples, limited to what all of these kinds have in common.
+    /// The form of the access to memory in precise samples, limited to the parts that all of these
+    /// kinds have in common.
     pub(super) access: AccessFormat,
 }
 
@@ -194,9 +195,9 @@ fn extra_for(
 
 /// Returns the only kind of core that may count the event, or `None` if each kind may.
 ///
-/// As in Linux perf, the type of a raw event is that of a PMU, and the upper half of the `config` of other events may
-/// name a PMU. `PERF_TYPE_RAW` is the PMU of the big cores; 0 in the upper half means all kinds, while in perf it means
-/// the big cores.
+/// As in Linux perf, the type of a raw event is the type of a PMU, and the upper half of the
+/// `config` of other events may name a PMU. `PERF_TYPE_RAW` is the PMU of the big cores; 0 in the
+/// upper half means all kinds, while in perf it means the big cores.
 fn only_kind(attr: &PerfEventAttr, kinds: &CoreKinds) -> Result<Option<CoreKind>, InvalidAttr> {
     let perf_type = match attr.type_ {
         PERF_TYPE_HARDWARE | PERF_TYPE_HW_CACHE => (attr.config >> PERF_PMU_TYPE_SHIFT) as u32,

@@ -29,7 +29,7 @@ pub(super) fn intel_counters(
     Ok(limit.map_or(ALL_COUNTERS, |(_, counters)| *counters))
 }
 
-/// Returns those extra registers of a core that the module writes.
+/// Returns the extra registers of a core that the module writes.
 pub fn extra_registers_of(
     microarchitecture: Microarchitecture,
 ) -> impl Iterator<Item = ExtraRegister> {

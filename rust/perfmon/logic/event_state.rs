@@ -76,8 +76,8 @@ impl EventState {
         Changes::of(state) == changes && self.change(state, false)
     }
 
-    /// Changes the state, if it still is `state`, and returns whether it was. Returns true without a change if `state` is that
-    /// of a closed event.
+    /// Changes the state, if it still is `state`, and returns whether it was. Returns true without
+    /// a change if `state` is the state of a closed event.
     #[inline]
     fn change(&self, state: u64, enabled: bool) -> bool {
         if state == CLOSED {

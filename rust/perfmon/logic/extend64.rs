@@ -105,8 +105,8 @@ pub const fn offset(raw: u64, total: u64) -> u64 {
     raw.wrapping_sub(total)
 }
 
-/// Returns the total of a counter that now holds `raw`. `total` and `offset` are those of the last update, `mask` is the
-/// mask of the counter's [`Width`].
+/// Returns the total of a counter that now holds `raw`. `total` and `offset` are the values of the
+/// last update, `mask` is the mask of the counter's [`Width`].
 #[inline]
 #[must_use]
 pub const fn advance(total: u64, offset: u64, raw: u64, mask: u64) -> u64 {

@@ -46,7 +46,7 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// Returns those levels of the mask `levels` that are not deeper than `deepest`.
+    /// Returns the levels of the mask `levels` that are not deeper than `deepest`.
     #[inline(always)]
     #[must_use]
     pub const fn up_to(deepest: u64, levels: u64) -> Self {

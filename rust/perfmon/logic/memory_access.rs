@@ -156,7 +156,8 @@ pub struct SourceFlags {
     pub locked: u64,
     /// The mask of the flag that is set if the data could not be forwarded from a store.
     pub data_blocked: u64,
-    /// The mask of the flag that is set if the address seemed to be that of an earlier store.
+    /// The mask of the flag that is set if the address seemed to be the address of an earlier
+    /// store.
     pub address_blocked: u64,
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Numbers of `<linux/perf_event.h>` (Linux 7.3) besides those of `struct perf_event_attr`: the flags of
-//! perf_event_open(2), the types of records and the flags in their headers, and the marks in call chains.
+//! Numbers of `<linux/perf_event.h>` (Linux 7.3) besides the numbers of `struct perf_event_attr`:
+//! the flags of perf_event_open(2), the types of records and the flags in their headers, and the
+//! marks in call chains.
 //!
 //! The constants have the names of that header.
 
@@ -51,7 +52,7 @@ mod record_misc {
     pub const PERF_RECORD_MISC_FORK_EXEC: u16 = 1 << 13;
     /// The task stops running. Without this flag, the task starts running.
     pub const PERF_RECORD_MISC_SWITCH_OUT: u16 = 1 << 13;
-    /// The address of the sample is that of the exact instruction.
+    /// The address of the sample is the address of the exact instruction.
     pub const PERF_RECORD_MISC_EXACT_IP: u16 = 1 << 14;
     /// The mapping's record has a build-id in the place of device and inode.
     pub const PERF_RECORD_MISC_MMAP_BUILD_ID: u16 = 1 << 14;

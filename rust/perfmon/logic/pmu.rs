@@ -116,8 +116,8 @@ impl Pmu {
         }
     }
 
-    /// Returns the counters that some kind of core has, as a mask. The counters of [`Self::capabilities`] are those that all
-    /// CPUs have.
+    /// Returns the counters that some kind of core has, as a mask. The counters of
+    /// [`Self::capabilities`] are the counters that all CPUs have.
     #[must_use]
     pub fn all_counters(&self) -> u64 {
         self.kinds.counters_of_any()

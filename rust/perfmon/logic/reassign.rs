@@ -44,7 +44,7 @@ pub fn find_moves(
 ) -> Option<Moves> {
     // The counter whose events would move to the counter with this index; NONE for the counters in `wanted_counters`.
     let mut moves_from = [CounterId::NONE; MAX_COUNTERS];
-    // The counters that the search has reached, and those of them that it reached in the last step.
+    // The counters that the search has reached, and the counters that it reached in the last step.
     let (mut reached_counters, mut frontier) = (wanted_counters, wanted_counters);
     while frontier != 0 {
         let mut next_frontier = 0;
@@ -102,7 +102,8 @@ mod tests {
 
     #[test]
     fn shortest_path_is_found() {
-        // The events of counters 1 to 4 could move to the next counter, those of counter 2 also to counter 4.
+        // The events of counters 1 to 4 could move to the next counter. The events of counter 2
+        // could also move to counter 4.
         let targets_of = |counter: CounterId| match counter.index() {
             2 => 0b1_1000,
             index @ 1..=4 => 2 << index,

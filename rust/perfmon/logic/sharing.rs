@@ -295,8 +295,8 @@ impl CounterUsers {
     /// on all CPUs.
     #[must_use]
     pub fn can_admit(&self, kind: TargetKind, demand: Demand, on_cpu: Option<CpuSampling>) -> bool {
-        // The other events that may count at the same time, and those other events that may count
-        // at the same time on the same CPU.
+        // The other events that may count at the same time, and among these the events that may do
+        // so on the same CPU.
         let (mut overlapping, mut simultaneous) = (KindCounts::default(), KindCounts::default());
         for other in TargetKind::ALL {
             if kind.overlaps(other) {

@@ -255,10 +255,10 @@ impl Config {
 
     /// Assigns one of the counters of the mask `free` to each event: an event of a fixed-function
     /// counter gets that counter, an event of all CPUs the lowest general counter, and an event of
-    /// one kind of core the highest of those that can count it. General counters are numbered from
-    /// 0 on each kind, so an event of one kind leaves the counters that more kinds have to other
-    /// events, if it can. If none of the counters that can count an event is free, earlier events
-    /// move to other counters that can count them.
+    /// one kind of core the highest general counter that can count it. General counters are
+    /// numbered from 0 on each kind, so an event of one kind leaves the counters that more kinds
+    /// have to other events, if it can. If none of the counters that can count an event is free,
+    /// earlier events move to other counters that can count them.
     ///
     /// The result has a counter for each of [`Self::events`], in their order, and `None` for a
     /// value. The whole result is `None` if no assignment of the counters in `free` has a counter

@@ -20,7 +20,7 @@ pub struct EventId(pub u16);
 pub struct Definition {
     /// The encoding: [`Encoding::General`] or [`Encoding::Fixed`].
     pub encoding: Encoding,
-    /// The bits of the general counters that can count the event, among those that the CPUs have.
+    /// The bits of the general counters of the CPUs that can count the event.
     pub general: u64,
     /// The kind of core that counts the event; `None` for all CPUs.
     pub kind: Option<CoreKind>,

@@ -7,8 +7,9 @@
 //!    ^    FREE_TRACE      |                        |   ^     STOP     |
 //!    |____________________|________________________|   |______________|
 //! ```
-//! STAGE_CONFIG in Staged replaces the config. STOP in Allocated and in Staged changes nothing, nor does a call that
-//! only returns something. close(2) stops the trace and frees its buffers, in any state.
+//! STAGE_CONFIG in Staged replaces the config. STOP in Allocated and in Staged changes nothing. A
+//! call that only returns something changes nothing in any state. close(2) stops the trace and
+//! frees its buffers, in any state.
 
 use {TraceState::Allocated, TraceState::Idle, TraceState::Running, TraceState::Staged};
 

@@ -66,8 +66,8 @@ unsafe extern "C" fn handle(area: *mut c_void, regs: *mut bindings::pt_regs) -> 
     if !Lvtpc::read(here).is_nmi() {
         return 0;
     }
-    // SAFETY: `Regs::new` requires registers that stay valid during the NMI: the caller passes those that the NMI has
-    // interrupted.
+    // SAFETY: `Regs::new` requires registers that stay valid during the NMI: the caller passes the
+    // registers that the NMI has interrupted.
     handle_pmi(here, pmu, unsafe { Regs::new(regs) }) as c_int
 }
 

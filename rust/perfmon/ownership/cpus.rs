@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The sets of CPUs: those that are used for counting, and those that can't be used for it.
+//! The sets of CPUs: the CPUs that are used for counting, and the CPUs that can't be used for
+//! counting.
 
 use crate::{
     cpu::CpuSet,
@@ -75,7 +76,8 @@ impl CpuSets {
         &self.in_use
     }
 
-    /// Returns the CPUs that are used for counting, and those that will be used for it when the system wakes up.
+    /// Returns the CPUs that are used for counting, and the CPUs that will be used for counting
+    /// when the system wakes up.
     pub(crate) fn counted(&self) -> [&CpuSet; 2] {
         [&self.in_use, &self.paused]
     }
@@ -129,8 +131,8 @@ impl CpuSets {
         self.paused.append(&mut self.in_use);
     }
 
-    /// Undoes [`Self::pause`]: uses the CPUs for counting that were used before and are still online, and those that
-    /// came online meanwhile.
+    /// Undoes [`Self::pause`]: counts again on the CPUs that were used before and are still online,
+    /// and also on capable CPUs that came online meanwhile.
     pub(crate) fn resume(&mut self) {
         self.asleep = false;
         self.in_use.append(&mut self.paused);

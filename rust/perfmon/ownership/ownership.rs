@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The one lock for everything that descriptors share, and what it protects: the owners of the counters, the exclusion
-//! of Linux perf, the sets of CPUs, and the session that writes.
+//! The one lock for everything that descriptors share, and the state that it protects: the owners
+//! of the counters, the exclusion of Linux perf, the sets of CPUs, and the session that writes.
 
 use super::{
     claimant::Claimant,
@@ -177,7 +177,8 @@ impl Ownership {
         )
     }
 
-    /// Returns the counters without an owner, as a mask, including those that only some kinds of cores have.
+    /// Returns the counters without an owner, as a mask, including counters that only some kinds of
+    /// cores have.
     pub(crate) fn free_counters(&self) -> u64 {
         let counters = each_counter(pmu::common().all_counters());
         mask_of(counters.filter(|id| self.owners[id.index()].is_none()))

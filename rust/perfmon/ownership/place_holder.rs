@@ -182,7 +182,8 @@ impl PlaceHolderState {
     ///
     /// The user of the counters, or another reason why place-holders can't be made.
     fn make_place_holder(&mut self, cpu: CpuId, counter: u8) -> Result<(), Refusal> {
-        // perf can restrict an event to one counter on PMUs whose registers have aliases: those of version 6 and later.
+        // perf can restrict an event to one counter on PMUs whose registers have aliases: PMUs of
+        // version 6 and later.
         let constrain = pmu::common().capabilities.has_aliases();
         // SAFETY: The function requires a CPU that is online; a caller that may sleep, as the holder of a mutex may;
         // and one caller at a time: the mutex, which `self` is behind, is held, and also keeps the CPU from going

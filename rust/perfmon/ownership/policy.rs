@@ -91,8 +91,8 @@ impl Opener {
     fn check_and_cache(&self, current: *const bindings::cred) -> Result {
         let now = jiffies();
         to_result(compat::allow_cpu())?;
-        // SAFETY: The function requires credentials that are alive: `current` are those of the current task, which
-        // only the task itself could replace, and it runs this code.
+        // SAFETY: The function requires credentials that are alive: `current` are the credentials
+        // of the current task, which only the task itself could replace, and it runs this code.
         let has_capability = unsafe { ffi::perfmon_is_capable(current) };
         if has_capability && current == self.credentials.as_ptr() {
             self.allowed_jiffy.store(now, Relaxed);

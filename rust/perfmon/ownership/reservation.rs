@@ -22,7 +22,7 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Reserves all general counters, also those that only some kinds of cores have.
+    /// Reserves all general counters, including counters that only some kinds of cores have.
     ///
     /// # Errors
     ///
@@ -64,9 +64,9 @@ impl Reservation {
 impl Reservation {
     /// Returns whether a reservation keeps Linux perf off the counters.
     ///
-    /// perf reserves the registers by the numbers that it uses. From version 6 on these are not the numbers that the
-    /// module uses, and a kernel that does not know perf's numbers grants each reservation of them, even a second
-    /// one.
+    /// perf reserves the registers by the numbers that it uses. From version 6 on, perf's numbers
+    /// are not the numbers that the module uses. A kernel whose reservations do not know perf's
+    /// numbers grants each reservation of such a number, even a second one.
     pub(crate) fn excludes_perf(capabilities: &Capabilities) -> bool {
         if !capabilities.has_aliases() {
             return true;

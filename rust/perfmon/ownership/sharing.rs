@@ -144,7 +144,8 @@ impl Ownership {
     ///
     /// # Errors
     ///
-    /// EIO if the counter does not hold what is written to it. Then the event has not got the counter.
+    /// EIO if the counter does not hold the value that is written to it. Then the event has not got
+    /// the counter.
     fn share_counter(&mut self, place: EventPlace, id: CounterId, demand: Demand) -> Result {
         if let Some(Owner::Events(users)) = &mut self.owners[id.index()] {
             let kinds_before = users.kinds();
@@ -184,7 +185,8 @@ impl Ownership {
     ///
     /// # Errors
     ///
-    /// EIO if a counter does not hold what is written to it. Then the event has got no counter.
+    /// EIO if a counter does not hold the value that is written to it. Then the event has got no
+    /// counter.
     // Not inlined, so that the frames of this function and of `offers` are not on the stack at the same time.
     #[inline(never)]
     pub(crate) fn share_counters(

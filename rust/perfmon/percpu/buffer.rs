@@ -96,9 +96,10 @@ impl BufferPtr {
     #[inline(always)]
     pub(crate) unsafe fn publish(self, end: usize) {
         const OFFSET: usize = offset_of!(abi::perfmon_buffer_header, capture_end);
-        // SAFETY: `add` requires an offset within the buffer, as that of a header's field is. `from_ptr` requires an
-        // aligned word that is alive, and accessed atomically, as long as the result is used: the caller keeps the
-        // page-aligned buffer alive; the module accesses the word by this function only, and programs only read it.
+        // SAFETY: `add` requires an offset within the buffer, which the offset of a header's field
+        // is. `from_ptr` requires an aligned word that is alive, and accessed atomically, as long
+        // as the result is used: the caller keeps the page-aligned buffer alive; the module
+        // accesses the word by this function only, and programs only read it.
         let word = unsafe { AtomicU64::from_ptr(self.0.add(OFFSET).cast().as_ptr()) };
         publish(word, end as u64);
     }

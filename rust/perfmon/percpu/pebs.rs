@@ -81,7 +81,8 @@ impl PebsState {
         self.set_groups(RecordGroups::NONE, format);
     }
 
-    /// Sets the layout of the buffer, which must be empty, to that of records with these groups.
+    /// Sets the layout of the buffer, which must be empty, to the layout of records with these
+    /// groups.
     pub(crate) fn set_groups(&self, groups: RecordGroups, format: PebsFormat) {
         self.groups.set(groups.bits());
         let record_size = self.layout(format).record_size();

@@ -37,7 +37,8 @@ pub(crate) struct PerCpu {
     pub(crate) is_refused: Word,
     /// The CPU's number.
     pub(crate) cpu_number: Word,
-    /// Not 0 if no other CPU was ever used for counting, so that the values here are those of the whole machine.
+    /// Not 0 if no other CPU was ever used for counting, so that the values here are the values of
+    /// the whole machine.
     pub(crate) single_cpu: Word,
     /// The counters that are set up here and not [`Self::tampered`], for the fast path of PMIOREAD.
     pub(crate) setup_mask: Word,
@@ -124,8 +125,8 @@ pub(crate) struct LoadedCgroups {
     pub(crate) innermost_cgroup: Word,
     /// The address of the first context of cgroups that is loaded here; 0 if there is none.
     pub(crate) first_context: Word,
-    /// The address of the task that the windows of these contexts count: the current task, or the one that is being
-    /// switched to.
+    /// The address of the task that the windows of these contexts count: the current task, or the
+    /// task that is being switched to.
     pub(crate) task: Word,
 }
 

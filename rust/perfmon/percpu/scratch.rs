@@ -3,8 +3,8 @@
 
 use core::cell::UnsafeCell;
 
-/// Memory of `WORDS` words for one handler on a CPU: the overflow handler, or a handler that runs with interrupts off,
-/// such as those of mappings and of new cgroups.
+/// Memory of `WORDS` words for one handler on a CPU: the overflow handler, or a handler that runs
+/// with interrupts off, such as the handlers of mappings and of new cgroups.
 pub(crate) struct Scratch<const WORDS: usize>(UnsafeCell<[u64; WORDS]>);
 
 // SAFETY: `Sync` requires that several tasks may use the value at once: only `words` gives access, and its callers

@@ -107,7 +107,8 @@ impl CpuTrace {
     ///
     /// # Safety
     ///
-    /// A trace must be recorded on this CPU; there must be room for what is written, and no other writer.
+    /// A trace must be recorded on this CPU; there must be room for the records that are written,
+    /// and no other writer.
     #[inline(always)]
     pub(crate) unsafe fn writer(&self, start: u64) -> Writer {
         // SAFETY: `buffer` requires a trace that is recorded, and `Writer::new` room and no other writer: the caller

@@ -10,8 +10,8 @@ impl PerCpu {
     ///
     /// # Safety
     ///
-    /// A trace must be recorded on this CPU. Its buffer must have no other writer, and room for the TIME record, the
-    /// COUNT records, and those of `write_more`.
+    /// A trace must be recorded on this CPU. Its buffer must have no other writer, and room for the
+    /// TIME record, the COUNT records, and the records of `write_more`.
     pub(crate) unsafe fn write_counts(
         &self,
         counters: u64,

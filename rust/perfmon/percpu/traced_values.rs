@@ -30,7 +30,7 @@ pub(crate) struct ValueState {
 }
 
 impl TracedValues {
-    /// Sets the values that are recorded, and those that are recorded with the timebase.
+    /// Sets the values that are recorded, and the values that are recorded with the timebase.
     pub(crate) fn select(&self, recorded: u16, followers: u16) {
         self.recorded_values.set(recorded.into());
         self.follower_values.set(followers.into());

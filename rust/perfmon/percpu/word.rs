@@ -109,15 +109,15 @@ impl CounterCell {
 ///
 /// # Invariants
 ///
-/// The pointer is null, or points to a `Pmu` that is never freed nor changed.
+/// The pointer is null, or points to a `Pmu` that is never freed or changed.
 pub(crate) struct PmuCell(AtomicPtr<Pmu>);
 
 impl PmuCell {
     /// Returns the PMU.
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<&'static Pmu> {
-        // SAFETY: `as_ref` requires a pointer that is null or valid, and a value that is not changed: by the
-        // invariant of `PmuCell` the PMU is never freed nor changed.
+        // SAFETY: `as_ref` requires a pointer that is null or valid, and a value that is not
+        // changed: by the invariant of `PmuCell` the PMU is never freed or changed.
         unsafe { self.0.load(Relaxed).as_ref() }
     }
 

@@ -71,8 +71,8 @@ impl Pmu {
         }
     }
 
-    /// Gives up the registers of this CPU: restores those that belong to no single counter. The caller must have called
-    /// [`Self::restore`] for all counters.
+    /// Gives up the registers of this CPU: restores the registers that belong to no single counter.
+    /// The caller must have called [`Self::restore`] for all counters.
     pub(crate) fn release(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
         if percpu.watch.timer_mode.get() != 0 {

@@ -12,8 +12,9 @@ use core::hint;
 /// section 12.5.1), so only these overflows can raise a PMI after the handler has served them.
 pub(super) fn expect_late_pmis(percpu: &PerCpu, has_drained: bool) {
     if has_drained {
-        // The expectation lasts one tick longer than that of a task that stops a counter. So if the handler has
-        // interrupted such a task in the same tick, the task's `cancel` does not mistake this expectation for its own.
+        // The expectation lasts one tick longer than the expectation of a task that stops a
+        // counter. So if the handler has interrupted such a task in the same tick, the task's
+        // `cancel` does not mistake this expectation for its own.
         let until_jiffy = jiffies_after(MAX_SKID).wrapping_add(1);
         let _ = percpu.pending_pmi.expect(until_jiffy);
     }

@@ -46,8 +46,8 @@ impl Pmu {
         );
     }
 
-    /// Changes the periods to those that were computed from the samples in the buffer, which has just been emptied. The
-    /// counters must not count meanwhile.
+    /// Changes the periods to the periods that were computed from the samples in the buffer, which
+    /// has just been emptied. The counters must not count meanwhile.
     pub(super) fn apply_next_periods(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
         for counter in each_counter(percpu.pebs.armed_counters.get()) {

@@ -263,9 +263,10 @@ unsafe fn write_without_kernel_addresses<R: PebsRecord>(
         }
         for (index, &word) in words.iter().take(template.word_count).enumerate() {
             let index = n.wrapping_mul(template.word_count).wrapping_add(index);
-            // SAFETY: `add` and the write require a valid word: the caller promises that `to` has room for one sample,
-            // `word_count` words, for each record, and `index` is that of a word in the sample of this record. The
-            // write is volatile, since programs may access the ring.
+            // SAFETY: `add` and the write require a valid word: the caller promises that `to` has
+            // room for one sample, `word_count` words, for each record, and `index` is the index of
+            // a word in the sample of this record. The write is volatile, since programs may access
+            // the ring.
             unsafe { to.add(index).write_volatile(word) };
         }
     }
@@ -281,9 +282,10 @@ unsafe fn write_block<R: PebsRecord>(records: &[R], to: *mut u64, template: &Sam
     let (anchor, access, period) = (template.anchor, template.access, template.period);
     let (user_header, kernel_header) = (template.user_header, template.kernel_header);
     for (index, column) in template.columns() {
-        // SAFETY: `ColumnWords::new` requires that the words which `write` writes are valid: those of the column for each
-        // record, every `word_count` words. The caller promises room for whole samples, and by the invariant of
-        // `SampleTemplate` the column is within the `word_count` words of a sample.
+        // SAFETY: `ColumnWords::new` requires that the words which `write` writes are valid: these
+        // are the words of the column for each record, every `word_count` words. The caller
+        // promises room for whole samples, and by the invariant of `SampleTemplate` the column is
+        // within the `word_count` words of a sample.
         let to = unsafe { ColumnWords::new(to.wrapping_add(index), template.word_count) };
         match column {
             Column::Common(word) => to.write(records, |_| [word]),
@@ -319,7 +321,8 @@ unsafe fn write_block<R: PebsRecord>(records: &[R], to: *mut u64, template: &Sam
 ///
 /// # Invariants
 ///
-/// All words that [`Self::write`] writes are valid for writes: those of the column, from `first` on, every `stride` words.
+/// All words that [`Self::write`] writes are valid for writes: the words of the column, from
+/// `first` on, every `stride` words.
 struct ColumnWords {
     first: *mut u64,
     stride: usize,

@@ -130,7 +130,7 @@ pub(super) trait Place {
     /// Returns the address of the sample.
     fn ip(&self) -> u64;
 
-    /// Returns whether the address is that of the exact instruction.
+    /// Returns whether the address is the address of the exact instruction.
     fn is_exact(&self) -> bool;
 
     /// Returns the time of the sample.
@@ -145,7 +145,8 @@ pub(super) trait Place {
     /// Returns the registers of the program, if they are known. `task` is the sampled task.
     fn user_regs(&self, task: *mut bindings::task_struct) -> Option<&pt_regs>;
 
-    /// Returns the first address of the program's call chain, if it is not the one in the registers.
+    /// Returns the first address of the program's call chain, if it is not the address in the
+    /// registers.
     fn user_ip(&self) -> Option<u64>;
 
     /// Returns the beginning of the kernel's call chain; `None` if the sample was taken in the
@@ -158,7 +159,7 @@ pub(super) trait Place {
 pub(super) struct KernelChain<'a> {
     /// The registers to walk the chain from; `None` if the callers are not known.
     pub(super) regs: Option<&'a pt_regs>,
-    /// The first address, if it is not the one in `regs`.
+    /// The first address, if it is not the address in `regs`.
     pub(super) ip: Option<u64>,
 }
 
@@ -366,9 +367,10 @@ impl Sampler {
             };
             record = self.put_other_parts(record, &parts);
             if format.has(PERF_SAMPLE_CGROUP) {
-                // SAFETY: The function requires a task that is null or alive, and a context that RCU waits for: the
-                // sampled task is null, the current one, or the one that is being switched to; callers are NMI handlers
-                // or have interrupts off, and RCU waits for both.
+                // SAFETY: The function requires a task that is null or alive, and a context that
+                // RCU waits for: the sampled task is null, the current task, or the task that is
+                // being switched to; callers are NMI handlers or have interrupts off, and RCU waits
+                // for both.
                 record.write_word(unsafe { ffi::perfmon_cgroup_id_of(task) });
             }
         }
@@ -574,7 +576,7 @@ impl Sampler {
     }
 }
 
-/// Returns whether the registers are those of user mode.
+/// Returns whether the registers were saved in user mode.
 #[inline(always)]
 pub(super) fn is_user(regs: &pt_regs) -> bool {
     /// The requested privilege level: 3 in programs (Intel SDM, volume 3A, section 3.4.2).
@@ -590,9 +592,9 @@ pub(super) fn is_user(regs: &pt_regs) -> bool {
 /// registers are being saved, and if the sampled `task` is not the current one: a context switch
 /// opens the windows of the next task before that task runs.
 pub(super) fn user_registers(regs: &pt_regs, task: *mut bindings::task_struct) -> Option<&pt_regs> {
-    // SAFETY: The function requires the registers of the interrupt, which it only reads. The registers that it
-    // returns are `regs`, or those that the task has saved on its kernel stack, where they stay until it returns to
-    // its program, after this handler.
+    // SAFETY: The function requires the registers of the interrupt, which it only reads. The result
+    // is `regs`, or the registers that the task has saved on its kernel stack. They stay there
+    // until the task returns to its program, after this handler.
     unsafe { ffi::perfmon_user_regs(ptr::from_ref(regs).cast_mut(), task).as_ref() }
 }
 

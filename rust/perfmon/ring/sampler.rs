@@ -78,9 +78,10 @@ pub(super) struct RecordOrigin {
 }
 
 impl Sampler {
-    /// Returns the sampler of a new event with the ID `id`, which the current task opens. `hierarchy` is that of the
-    /// event's cgroup, if the event counts one. The event is disabled, and has no ring. When the limit of samples has
-    /// disabled the event, an interrupt on the CPU of the last sample calls `on_last_sample`.
+    /// Returns the sampler of a new event with the ID `id`, which the current task opens.
+    /// `hierarchy` is the hierarchy of the event's cgroup, if the event counts a cgroup. The event
+    /// is disabled, and has no ring. When the limit of samples has disabled the event, an interrupt
+    /// on the CPU of the last sample calls `on_last_sample`.
     ///
     /// # Errors
     ///

@@ -223,7 +223,8 @@ fn visible_access(words: AccessWords, is_user_only: bool, program_is_hidden: boo
     AccessWords { address, ..words }
 }
 
-/// Replaces the flags, the instruction pointer and the general registers by those of a record.
+/// Replaces the flags, the instruction pointer and the general registers by the registers of a
+/// record.
 fn replace_registers(regs: &mut pt_regs, recorded: &RecordRegisters) {
     let [r8, r9, r10, r11, r12, r13, r14, r15] = recorded.r8_to_r15;
     for (register, value) in [

@@ -98,8 +98,8 @@ mod this {
     /// under the same lock, so the module is not unloaded before this returns.
     pub(crate) fn keep_module(file: &File) -> Result {
         let file = file.as_ptr();
-        // SAFETY: The reads require a valid file and valid operations: this open has just made the file, and its
-        // operations are those of the device, which is registered.
+        // SAFETY: The reads require a valid file and valid operations: this open has just made the
+        // file, and its operations are the operations of the device, which is registered.
         OPERATIONS.populate(Operations(unsafe {
             file_operations {
                 owner: this_module(),
@@ -108,8 +108,8 @@ mod this {
         }));
         // `OPERATIONS` is set by now: the kernel's lock excludes another open that has only begun to set it.
         let operations = OPERATIONS.as_ref().ok_or(ENODEV)?;
-        // SAFETY: The function requires a module that is loaded, as that of this code is. The kernel drops the
-        // reference when the file is closed.
+        // SAFETY: The function requires a module that is loaded, which this module is. The kernel
+        // drops the reference when the file is closed.
         if !unsafe { bindings::try_module_get(this_module()) } {
             return Err(ENODEV);
         }

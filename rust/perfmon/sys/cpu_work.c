@@ -17,8 +17,8 @@
 /* The time in which a kernel worker gets to run, unless real-time tasks have the CPU. */
 #define WORKER_TIMEOUT	(HZ / 20)
 /*
- * The number of waits of WORKER_TIMEOUT, after which cpu_works_do() returns false. The
- * module's own thread preempts all tasks but those of the same priority.
+ * The number of waits of WORKER_TIMEOUT, after which cpu_works_do() returns false.
+ * The module's own thread preempts all tasks except tasks of the same priority.
  */
 #define MAX_ROUNDS	40		/* 2 s */
 

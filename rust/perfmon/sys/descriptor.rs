@@ -32,7 +32,7 @@ pub(crate) trait Descriptor: Send + Sync + Sized + 'static {
     fn mapping_added(&self, area: &Area<'_>);
     /// Called when a mapping ends.
     fn mapping_ended(&self, area: &Area<'_>);
-    /// Writes what /proc/PID/fdinfo shows.
+    /// Writes the event's lines of /proc/PID/fdinfo.
     fn show_fdinfo(&self, file: &kernel::seq_file::SeqFile);
     /// Serves the last close(2).
     fn close(this: Pin<KBox<Self>>);
@@ -112,7 +112,8 @@ impl Area<'_> {
     /// As long as the result exists, the area must be valid, and locked for writing if it is being mapped.
     unsafe fn new(area: *mut bindings::vm_area_struct) -> Self {
         Self {
-            // SAFETY: `new_unchecked` requires a pointer that is not null: the caller passes that of a valid area.
+            // SAFETY: `new_unchecked` requires a pointer that is not null: the caller passes a
+            // pointer to a valid area.
             area: unsafe { NonNull::new_unchecked(area) },
             _call: PhantomData,
         }
@@ -448,7 +449,8 @@ impl<T: Descriptor> Operations<T> {
     unsafe extern "C" fn area_close(area: *mut bindings::vm_area_struct) {
         // SAFETY: `data` requires an open file of `install`: the kernel passes a valid area, which keeps its file open.
         let data = unsafe { Self::data((*area).vm_file) };
-        // SAFETY: `Area::new` requires a valid area: the kernel frees the one that it passes after the call.
+        // SAFETY: `Area::new` requires a valid area: the kernel frees the area that it passes only
+        // after the call.
         data.mapping_ended(&unsafe { Area::new(area) });
     }
 

@@ -163,8 +163,7 @@ static bool are_user_regs_saved(const struct pt_regs *regs, const struct pt_regs
 struct pt_regs *perfmon_saved_user_regs(const struct task_struct *task)
 {
 	/*
-	 * In the context switch, the registers may still be those of another
-	 * task.
+	 * In the context switch, the registers may still belong to another task.
 	 */
 	if (!perfmon_on_stack_of(task))
 		return NULL;
@@ -241,10 +240,9 @@ u32 perfmon_kernel_chain(struct pt_regs *regs, u64 *chain, u32 room)
 }
 
 /*
- * Walks the frames of functions that begin with push %rbp; mov %rsp, %rbp: a
- * frame has the address of the caller's frame, then that of the instruction
- * after the call. To be called after copy_from_user_nmi() has read the first
- * frame.
+ * Walks the frames of functions that begin with push %rbp; mov %rsp, %rbp: a frame
+ * has the address of the caller's frame, then the address of the instruction after
+ * the call. To be called after copy_from_user_nmi() has read the first frame.
  */
 static __always_inline u32 walk_frames(u64 at, u64 *chain, u32 n, u32 room, const bool is_64)
 {

@@ -123,8 +123,8 @@ int perfmon_process_number(struct pid *process)
 
 	rcu_read_lock();
 	/*
-	 * The number of a process that has exited may still be that of a process
-	 * group or a session.
+	 * The number of a process that has exited may still be the number of a
+	 * process group or a session.
 	 */
 	if (pid_task(process, PIDTYPE_TGID))
 		number = pid_vnr(process);

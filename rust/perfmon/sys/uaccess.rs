@@ -87,7 +87,8 @@ pub(crate) fn put_u32(to: usize, value: u32) -> Result {
 /// Copies words to the program's address `to`.
 #[inline(always)]
 pub(crate) fn put_words(to: usize, words: &[u64]) -> Result {
-    // SAFETY: The function requires `words.len()` words at the pointer, which is that of `words`, and checks `to`.
+    // SAFETY: The function requires `words.len()` words at the pointer, which points to `words`,
+    // and checks `to`.
     to_result(unsafe { ffi::perfmon_put_words(to, words.as_ptr(), words.len()) })
 }
 

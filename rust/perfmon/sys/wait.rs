@@ -65,8 +65,9 @@ impl Wait {
     ///
     /// The wait must exist for as long as the descriptor that is polled.
     pub(crate) unsafe fn poll(&self, poll: &Poll) {
-        // SAFETY: The function requires a file and a table that are valid, as those in `poll` are during the call of
-        // poll(2), and a wait that exists until the file is closed, which the caller promises.
+        // SAFETY: The function requires a file and a table that are valid, as the file and the
+        // table in `poll` are during the call of poll(2), and a wait that exists until the file is
+        // closed, which the caller promises.
         unsafe { ffi::perfmon_wait_poll(self.0.as_ptr(), poll.file, poll.table) };
     }
 

@@ -77,7 +77,8 @@ pub(super) unsafe fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffe
     let trace = &here.percpu().trace;
     let recorded_values = config.values(here, |_| true);
     let following_values = config.values(here, |role| role == EventRole::FollowsTimebase);
-    // SAFETY: `prepare_buffer` requires what this function requires of `buffer`, which the caller promises.
+    // SAFETY: `prepare_buffer` has the same requirements of `buffer` as this function, and the
+    // caller promises these.
     unsafe { prepare_buffer(trace, config, buffer) };
     set_masks(here, config, following_values != 0);
     program_counters(here, config);

@@ -314,7 +314,8 @@ pub(crate) fn start(trace: &Trace) -> Result {
 ///
 /// # Errors
 ///
-/// EBUSY if the trace and open events both record branches. EIO if a counter does not hold what is written.
+/// EBUSY if the trace and open events both record branches. EIO if a counter does not hold the
+/// value that is written to it.
 fn start_on_all_cpus(inner: &mut Inner, state: TraceState, ownership: &mut Ownership) -> Result {
     let staged = inner.staged.as_ref().ok_or(WrongState)?;
     let counters = staged

@@ -89,7 +89,7 @@ impl DerefMut for Slots {
 }
 
 impl Slots {
-    /// Adds a slot after those of its group, without allocating.
+    /// Adds a slot after the other slots of its group, without allocating.
     ///
     /// # Errors
     ///

@@ -95,8 +95,9 @@ impl Readings {
         self.read_counters &= !slot.counter.bit();
     }
 
-    /// Sets up anew the slots' counters that were tampered with. Skips counters on which windows of other contexts may be
-    /// open, since those events may not be marked as broken yet: the next tick sets these counters up.
+    /// Sets up anew the slots' counters that were tampered with. Skips counters on which windows of
+    /// other contexts may be open, since the events of these windows may not be marked as broken
+    /// yet: the next tick sets these counters up.
     #[cold]
     #[inline(never)]
     pub(super) fn set_up_tampered(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {

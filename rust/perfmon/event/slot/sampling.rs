@@ -47,7 +47,8 @@ pub(super) fn arm_slots(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
     here.percpu().correct_pages();
 }
 
-/// Prepares the counts that samples with PERF_SAMPLE_READ have: the count of the sampled event, or those of its group.
+/// Prepares the counts that samples with PERF_SAMPLE_READ have: the count of the sampled event, or
+/// the counts of its group.
 #[cold]
 #[inline(never)]
 fn prepare_counts(here: ThisCpu<'_>, slots: &Slots) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A slot: an event in a context, with its window and what it has counted there.
+//! A slot: an event in a context, with its window and its count there.
 
 use super::phase::Phase;
 use crate::{
@@ -15,7 +15,8 @@ use crate::{
 use core::{mem::size_of, ptr::NonNull};
 use kernel::cpu::CpuId;
 
-/// An event in a context: its counter, its window, what its windows have counted, and its position between two samples.
+/// An event in a context: its counter, its window, the count of its windows, and its position
+/// between two samples.
 ///
 /// # Invariants
 ///
@@ -247,8 +248,8 @@ impl Slot {
         self.event().uncount_slot();
     }
 
-    /// Adds the count and the time of the window that closes to those of the slot and of the event. `total` is the
-    /// counter's total and `now` the time, in TSC cycles.
+    /// Adds the count and the time of the window that closes to the count and the time of the slot
+    /// and of the event. `total` is the counter's total and `now` the time, in TSC cycles.
     #[inline(always)]
     pub(super) fn add_window(&mut self, total: u64, now: u64) {
         let count = total.wrapping_sub(self.start_total);
@@ -265,8 +266,8 @@ impl Slot {
         self.is_waiting = true;
     }
 
-    /// Ends the wait, if the slot waits, and adds the time of the wait to that of the slot and of
-    /// the event. `now` is the time in TSC cycles.
+    /// Ends the wait, if the slot waits, and adds the time of the wait to the waited time of the
+    /// slot and of the event. `now` is the time in TSC cycles.
     pub(super) fn end_wait(&mut self, now: u64) {
         if core::mem::take(&mut self.is_waiting) {
             let time = now.wrapping_sub(self.start_time);
@@ -370,8 +371,8 @@ impl EventCount {
             .with_records_converted(here, || Self::read_open_window(here, slot, now))
     }
 
-    /// Returns the count of the event's closed windows, plus that of the slot's window if it is open. Returns `None` if the
-    /// counter was tampered with.
+    /// Returns the count of the event's closed windows, plus the count of the slot's window if that
+    /// window is open. Returns `None` if the counter was tampered with.
     #[inline(always)]
     fn read_open_window(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
         let mut count = Self::of_closed_windows(slot.event());

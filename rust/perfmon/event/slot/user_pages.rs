@@ -95,7 +95,7 @@ pub(super) fn show_open_windows(here: ThisCpu<'_>, slots: &mut Slots) {
             };
         }
         if slot.page_entry.is_none() {
-            // The count in the page is that of closed windows.
+            // The count in the page is the count of closed windows.
             // SAFETY: `write` requires a page that is alive and has no other writer: `release_memory` drops the page
             // only after the event's slots are detached, one of which is here, and this CPU, which holds the context,
             // is its only writer.

@@ -55,7 +55,8 @@ pub(super) const GOLDEN_COVE: Core = Core {
 /// The limit of retired instructions with any unit mask: not general counter 0.
 pub(super) const INSTRUCTIONS_NOT_ON_0: Limit = (event_number(0xc0), ALL_COUNTERS & !1);
 
-/// Redwood Cove, whose front-end events have other numbers than those of Golden Cove.
+/// Redwood Cove, whose front-end events have other numbers than the front-end events of Golden
+/// Cove.
 pub(super) const REDWOOD_COVE: Core = Core {
     extra_register_events: &extra_register_events(OFFCORE, 0x7),
     memory_events: &[

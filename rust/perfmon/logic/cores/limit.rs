@@ -58,7 +58,8 @@ pub(super) const fn event_and_unit_bits(mask_and_number: u16) -> Events {
 }
 
 impl Events {
-    /// Returns the event select of the first of these events. All bits besides number and unit mask are those of `base`.
+    /// Returns the event select of the first of these events. All bits besides number and unit mask
+    /// come from `base`.
     pub(in super::super) const fn first_select(&self, base: EventSelect) -> EventSelect {
         base.with_event(self.first, self.unit_mask)
     }

@@ -29,7 +29,7 @@ pub enum NoPmu {
     Version,
     /// CPUID reports a version, but no counter.
     Counters,
-    /// CPUID has no bit for the counters, and the registers don't hold what is written.
+    /// CPUID has no bit for the counters, and the registers don't hold the values that are written.
     Registers,
 }
 
@@ -57,7 +57,7 @@ pub struct Capabilities {
     pub version: u8,
     /// The number of general counters: 0 to [`MAX_GENERAL`](super::super::counter::MAX_GENERAL).
     pub general_count: u8,
-    /// The number of general counters that exist, including those that the module does not use.
+    /// The number of general counters that exist, including counters that the module does not use.
     pub all_general_count: u8,
     /// The width of general counters in bits.
     pub general_width: u8,
@@ -194,8 +194,8 @@ impl Capabilities {
         }
     }
 
-    /// Returns whether Linux perf uses other registers than this module for the same counters: those from 0x1900 on,
-    /// which came with version 6.
+    /// Returns whether Linux perf uses other register numbers than this module for the same
+    /// counters: the numbers from 0x1900 on, which came with version 6.
     #[must_use]
     pub const fn has_aliases(&self) -> bool {
         matches!(self.architecture, Architecture::Intel) && self.version >= 6

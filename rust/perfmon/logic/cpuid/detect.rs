@@ -288,10 +288,10 @@ impl Processor {
     }
 }
 
-/// The largest number of general counters that the module uses: those at 0xc1 to 0xc8, with event selects at 0x186 to
-/// 0x18d. Linux perf uses the numbers that follow for the further counters of Arrow Lake-H, which has version 5. From
-/// version 6 on perf uses registers from 0x1900 on, and it is not known whether the further counters exist under the
-/// older numbers, too.
+/// The largest number of general counters that the module uses: the counters at 0xc1 to 0xc8, with
+/// event selects at 0x186 to 0x18d. Linux perf uses the numbers that follow for the further
+/// counters of Arrow Lake-H, which has version 5. From version 6 on perf uses registers from 0x1900
+/// on, and it is not known whether the further counters exist under the older numbers, too.
 const LEGACY_GENERAL: u8 = 8;
 
 /// The general counter that the microcode of some processors uses

@@ -168,7 +168,7 @@ const DUMPS: &[Dump] = &[
         0x1a: 0x2000_0000, 0, 0, 0;
         0x8000_0001: 0, 0, 0x101, 0x2810_0000;
     ] (6, 0x9c), Tremont, false, Ok((Intel, 5, 4, 48, 0b111, 0x7f))),
-    // Hybrid processors whose efficiency cores are off, or which have none.
+    // Hybrid processors whose efficiency cores are off or missing.
     dump!("Alder Lake, efficiency cores off", Intel, last 0x20 and 0x8000_0008, [
         0x01: 0x0009_0672, 0x0020_0800, 0x7ffa_fbbf, 0xbfeb_fbff;
         0x07: 1, 0xf3bf_a7eb, 0x98c0_5fee, 0xfc98_4510;

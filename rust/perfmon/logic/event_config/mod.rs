@@ -118,8 +118,8 @@ impl EventConfig {
         })
     }
 
-    /// Returns the config of [`PERF_COUNT_SW_DUMMY`]. The event never happens, so neither a period nor an attribute of
-    /// counters has an effect.
+    /// Returns the config of [`PERF_COUNT_SW_DUMMY`]. The event never happens, so a period and the
+    /// attributes for counters have no effect.
     fn dummy(attr: &PerfEventAttr) -> Result<Self, InvalidAttr> {
         if attr.has(PerfEventAttr::PRECISE_IP) {
             return Err(InvalidAttr::Unsupported);
@@ -250,7 +250,7 @@ impl EventConfig {
         self.takes_turns || !self.counts_on_all_cpus
     }
 
-    /// Returns what the event requires of `counter`.
+    /// Returns the demand of the event on `counter`.
     #[must_use]
     pub fn demand_on(&self, counter: CounterId) -> Demand {
         let is_sampled = self.sampling.trigger.is_sampled();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The tests of the parent, in an inline module, since `kunit_tests` accepts no other.
+//! The tests of the parent module. They are in an inline module, since `kunit_tests` accepts only
+//! inline modules.
 
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_event_config))]
 mod suite {
@@ -288,8 +289,8 @@ mod suite {
         EventConfig::new(&attr, &BIG.intersection(SMALL), &kinds)
     }
 
-    /// Returns the event select on the big cores and the one on the small cores, each 0 if the cores don't count the event,
-    /// and the counters.
+    /// Returns the event select on the big cores, the event select on the small cores, and the
+    /// counters. An event select is 0 if the cores don't count the event.
     fn hybrid_encoding(type_: u32, config: u64) -> Result<(u64, u64, u64), InvalidAttr> {
         let config = hybrid_config(attr(type_, config))?;
         let select_on = |number| {
@@ -365,7 +366,7 @@ mod suite {
     #[test]
     fn an_event_of_one_kind_of_core_can_have_any_counter_of_that_kind() {
         let counters = |type_, config| hybrid_config(attr(type_, config)).map(|c| c.counters());
-        // Branches, as an event of each kind and of both.
+        // Branches, as an event of each kind and as an event of both kinds.
         assert_eq!(counters(PERF_TYPE_RAW, 0x00c4), Ok(0xff));
         assert_eq!(counters(ATOM, 0x00c4), Ok(0x3f));
         assert_eq!(counters(PERF_TYPE_HARDWARE, 4), Ok(0x3f));

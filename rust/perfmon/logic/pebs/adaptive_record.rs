@@ -41,8 +41,8 @@ const fn record_size(first_word: u64) -> usize {
     (first_word >> 48) as usize
 }
 
-/// The bits of the groups of a record of format 4 in its first word, which are those of `MSR_PEBS_DATA_CFG`: access to
-/// memory, registers, XMM, branches.
+/// The bits of the groups of a record of format 4 in its first word. They are the same as in
+/// `MSR_PEBS_DATA_CFG`: access to memory, registers, XMM, branches.
 const ALL_GROUPS: u64 = 0xf;
 
 /// Returns the retire latency in the first word of a record of format 4, in bits 47:32.

@@ -28,8 +28,8 @@ impl DsWord {
 }
 
 impl PebsFormat {
-    /// Returns the word of the DS area with the value that the processor reloads a counter with. The words of the
-    /// fixed-function counters follow those of the general counters.
+    /// Returns the word of the DS area with the value that the processor reloads a counter with.
+    /// The words of the fixed-function counters follow the words of the general counters.
     #[must_use]
     pub const fn reset_word(self, counter: CounterId) -> DsWord {
         let general_words = match self {

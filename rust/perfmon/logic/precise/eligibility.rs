@@ -60,9 +60,10 @@ pub(in crate::logic) fn counters(
     .map(|counters| counters & counters_with_weight(attr, capabilities))
 }
 
-/// Returns whether the processor defines precise samples for the edge, inversion and counter-mask bits of `select`. With
-/// format 3 it does so only for cycles in which no instruction retires, by two encodings (Linux:
-/// `intel_skl_pebs_event_constraints` in arch/x86/events/intel/ds.c); Goldmont Plus has precise samples of any event.
+/// Returns whether the processor defines precise samples for the edge, inversion and counter-mask
+/// bits of `select`. With format 3, samples are defined only for cycles in which no instruction
+/// retires, by two encodings (Linux: `intel_skl_pebs_event_constraints` in
+/// arch/x86/events/intel/ds.c); Goldmont Plus has precise samples of any event.
 fn has_defined_records(
     select: EventSelect,
     capabilities: &Capabilities,
@@ -79,9 +80,9 @@ fn has_defined_records(
     !has_flags || !is_limited || DEFINED.contains(&select.with_modes(false, false))
 }
 
-/// Returns the counters whose records have the weight that the attribute asks for. On the big cores that record the retire
-/// latency, the fixed-function counter of instructions does not record it (Linux: `rwc_get_event_constraints` in
-/// arch/x86/events/intel/core.c).
+/// Returns the counters whose records have the weight that the attribute asks for. On the big cores
+/// that record the retire latency, the fixed-function counter of instructions does not record this
+/// latency (Linux: `rwc_get_event_constraints` in arch/x86/events/intel/core.c).
 fn counters_with_weight(attr: &PerfEventAttr, capabilities: &Capabilities) -> u64 {
     use Microarchitecture::{CougarCove, LionCove, RedwoodCove};
 
@@ -97,8 +98,8 @@ fn counters_with_weight(attr: &PerfEventAttr, capabilities: &Capabilities) -> u6
     }
 }
 
-/// Returns the counters that can take precise samples of an event on this core, as a mask. The formats of records may limit
-/// them further.
+/// Returns the counters that can take precise samples of an event on this core, as a mask. The
+/// format of records may exclude more counters.
 fn counters_of_core(select: EventSelect, capabilities: &Capabilities) -> u64 {
     /// The bits of the fixed-function counters. `precise_limits` does not restrict these.
     const FIXED: u64 = !(u32::MAX as u64);
@@ -359,7 +360,8 @@ mod tests {
             branch_sample_type: PERF_SAMPLE_BRANCH_ANY,
             ..INSTRUCTIONS
         };
-        // Whether the branches are those of the record, and whether each sample has an interrupt.
+        // Returns whether samples show the branches of the record, and whether each sample has an
+        // interrupt.
         let sampling = |attr, pebs, last_branch| {
             let capabilities = Capabilities {
                 pebs: Some(pebs),

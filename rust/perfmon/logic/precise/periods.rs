@@ -15,8 +15,8 @@ const FIXED_INSTRUCTIONS: EventSelect = EventSelect::new(0x00, 0x01);
 /// it samples precisely (Linux: `glc_limit_period()` in arch/x86/events/intel/core.c).
 pub const MIN_INSTRUCTIONS: u32 = 128;
 
-/// Returns the smallest number of events that a counter can be loaded for, if it samples `select` precisely; 0 if there is no
-/// other limit than that of all samples.
+/// Returns the smallest number of events that a counter can be loaded for, if it samples `select`
+/// precisely; 0 if only the limit of all samples applies.
 ///
 /// A hybrid processor's common capabilities have an unknown microarchitecture, so they have the limit, too.
 #[must_use]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The tests of the parent, in an inline module, since `kunit_tests` accepts no other.
+//! The tests of the parent module. They are in an inline module, since `kunit_tests` accepts only
+//! inline modules.
 
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_turns))]
 mod suite {
@@ -160,9 +161,10 @@ mod suite {
         }
     }
 
-    /// An event of a hybrid processor: one that the first kind of core counts with the event select 1, and the second kind
-    /// with the event select 2, or one that only the second kind counts, with the event select `select`. Has few bytes, so
-    /// that a test can have many.
+    /// An event of a hybrid processor. If `is_on_both`, the first kind of core counts the event
+    /// with the event select 1, and the second kind with the event select 2. Otherwise only the
+    /// second kind counts the event, with the event select `select`. An event takes few bytes, so
+    /// that a test can have many events.
     struct KindEvent<'a> {
         is_on_both: bool,
         select: u8,
@@ -240,8 +242,9 @@ mod suite {
         }
     }
 
-    /// Returns the number of steps in which `N` events of a hybrid processor get turns. Half of them count on both kinds, and
-    /// the others on one kind, where a third have another event select than those on both kinds. They have `counters`.
+    /// Returns the number of steps in which `N` events of a hybrid processor get turns. Half of the
+    /// events count on both kinds. The others count on one kind, and a third of these have another
+    /// event select than the events on both kinds. All events can have `counters`.
     fn steps_of_turns<const N: usize>(counters: u8) -> usize {
         let steps = Cell::new(0);
         let mut events: [KindEvent<'_>; N] = core::array::from_fn(|index| {
@@ -269,7 +272,7 @@ mod suite {
     #[test]
     fn event_of_one_kind_shares_with_those_of_both() {
         let steps = Cell::new(0);
-        // The first event has the only counter. The event select of the second kind is not that of the first kind.
+        // The first event has the only counter. The event selects of the two kinds differ.
         let mut events = [(true, 2), (false, 3), (false, 2), (true, 2)]
             .map(|(is_on_both, select)| KindEvent::new(is_on_both, select, 1, &steps));
         assert!(!give_turns(&mut events, 0, |_, _| true));
@@ -314,9 +317,9 @@ mod suite {
         }
     }
 
-    /// The test [`turns_go_to_as_many_groups_as_fit`] with events that share counters. Events that share a counter move
-    /// together only, and don't move to a counter that they could share with others. So a group may wait although it
-    /// would fit.
+    /// The test [`turns_go_to_as_many_groups_as_fit`] with events that share counters. Events that
+    /// share a counter move only together, and don't move to a counter that they could share with
+    /// other events. So a group may wait although it would fit.
     #[test]
     fn events_that_share_a_counter_move_together() {
         let mut next_random = random_numbers();
@@ -353,7 +356,7 @@ mod suite {
             .map(|(counters, select)| Event::new(counters, select));
         assert!(give_turns(&mut events, 0, enabled));
         assert_eq!(events.map(|event| event.counter.index()), [0, 0, 1]);
-        // A group that does not fit leaves them where they were.
+        // A group that does not fit leaves the events where they were.
         let mut events = [(0b11, 7), (0b11, 7), (0b10, 8), (0b10, 9)]
             .map(|(counters, select)| Event::new(counters, select));
         events[3].leader = Some(2);
