@@ -188,7 +188,8 @@ impl Event {
         CounterId::from_index(self.counter_index.load(Relaxed)).unwrap_or(CounterId::NONE)
     }
 
-    /// Gives the event another counter, which its slots then [follow](super::slot::Slot::update_counter).
+    /// Gives the event another counter. The event's slots then
+    /// [follow](super::slot::Slot::update_counter).
     pub(super) fn set_counter(&self, counter: CounterId) {
         // CAST: An index is below `MAX_COUNTERS`, 48.
         self.counter_index.store(counter.index() as u8, Relaxed);

@@ -12,7 +12,8 @@ use crate::{abi, logic::counter::CounterId, pmu};
 use core::ffi::c_char;
 use kernel::prelude::*;
 
-/// Returns whether Linux perf uses the counters, which the module has not reserved.
+/// Returns whether Linux perf uses the counters. To be called while the module has not reserved the
+/// counters.
 ///
 /// The check disturbs other programs: it reserves the counters for a moment, in which perf can't
 /// get them, or interrupts all CPUs to read their registers. So the check is made only for a caller

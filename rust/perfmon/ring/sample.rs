@@ -145,8 +145,8 @@ pub(super) trait Place {
     /// Returns the registers of the program, if they are known. `task` is the sampled task.
     fn user_regs(&self, task: *mut bindings::task_struct) -> Option<&pt_regs>;
 
-    /// Returns the first address of the program's call chain, if it is not the address in the
-    /// registers.
+    /// Returns the first address of the program's call chain, if this address differs from the
+    /// address in the registers.
     fn user_ip(&self) -> Option<u64>;
 
     /// Returns the beginning of the kernel's call chain; `None` if the sample was taken in the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The memory that the processor writes its samples to (PEBS): the DS area, and
- * the buffer that it points to.
+ * The memory that the processor writes its samples to (PEBS): the DS area, and the
+ * buffer that the DS area points to.
  *
  * The processor writes both at linear addresses, whatever program runs. With
  * page-table isolation, these have to be in the page tables of programs, too.

@@ -32,9 +32,9 @@ static bool is_active(const struct perf_event *event, int counter)
 static int make_place_holder(unsigned int cpu, int counter, bool constrain)
 {
 	/*
-	 * The event is branches, for which there is no fixed-function counter:
-	 * perf would prefer such a counter to a general one, and the module
-	 * needs it.
+	 * The event is branches, which no fixed-function counter counts: perf would
+	 * take a fixed-function counter rather than a general one, but the module
+	 * needs the fixed-function counters.
 	 */
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_HARDWARE,
