@@ -110,8 +110,8 @@ impl CountedCgroup {
 }
 
 impl CgroupContext {
-    /// Returns whether the context counts a task with these cgroups: the cgroup is one of them, and its entry is in the
-    /// table.
+    /// Returns whether the context counts a task with these cgroups: the counted cgroup is one of
+    /// these cgroups, and its entry is in the table.
     #[inline(always)]
     pub(super) fn counts(&self, cgroups: &TaskCgroups<'_>) -> bool {
         // A context of a removed entry counts nothing, even if the cgroup has a new entry now.

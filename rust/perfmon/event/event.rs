@@ -334,8 +334,9 @@ impl Event {
         // SAFETY: `into_inner_unchecked` requires that the value is not moved: the event stays at its address until
         // `rcu::free` frees it there.
         let event = KBox::into_raw(unsafe { Pin::into_inner_unchecked(this) });
-        // SAFETY: `rcu::free` requires a value from `KBox::into_raw` that can't be found any more, once: the event is
-        // from there, the caller promises that no context has a slot of it or gets one, and `this` was its owner.
+        // SAFETY: `rcu::free` requires a value from `KBox::into_raw` that can't be found any more,
+        // once: the event is from `KBox::into_raw`, the caller promises that no context has a slot
+        // of the event or gets one, and `this` was the event's owner.
         unsafe { rcu::free(event) };
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The tracepoints that follow tasks. The module's functions are registered only while events need them, so that they
-//! cost nothing otherwise.
+//! The tracepoints that follow tasks. The module's functions are registered only while events need
+//! the functions: without such events, tasks lose no time.
 //!
 //! Kernel threads register and unregister the functions. That takes long, since the kernel waits
 //! for all CPUs. If a program of low priority did this work, it would take even longer, and would

@@ -2,8 +2,8 @@
 //! The mappings of an event's page, from which programs read the count without a system call, and of its ring.
 //!
 //! A program may execute RDPMC while it has mapped the page of an event of one of its own threads
-//! (sys/rdpmc.c explains how it gets and loses that right). So the counters must not show to such a
-//! program what they have counted for other tasks (`switch::hide_counters_from`).
+//! (sys/rdpmc.c explains how a program gets and loses that right). So such a program must not find
+//! the events of other tasks in the counters (`switch::hide_counters_from`).
 
 use super::{
     attach::with_context,

@@ -120,8 +120,8 @@ impl MovableEvents {
         context_count <= MAX_SEARCHED_CONTEXTS.max(possible_cpus().count())
     }
 
-    /// Returns the counters, as a mask, to which all these events, which [can move](Self::can_move), can move from
-    /// `counter`.
+    /// Returns the counters, as a mask, to which all these events can move from `counter`. Requires
+    /// that the events [can move](Self::can_move).
     fn destinations(&self, counter: CounterId) -> u64 {
         let counters = self.each().fold(u64::MAX, |counters, event| {
             counters & event.config.counters()
@@ -237,7 +237,8 @@ pub(super) fn make_room(ownership: &mut Ownership, target: &Target, config: &Eve
 /// this level depend.
 #[derive(Clone, Copy)]
 struct SearchLevel {
-    /// The counters, as a mask, on which room is being made already: no event moves to them.
+    /// The counters, as a mask, on which room is being made already: no event moves to these
+    /// counters.
     forbidden: u64,
     /// The number of moves, from this level on, that may depend on each other. With 0, no event may
     /// move.

@@ -22,8 +22,8 @@ use kernel::{bindings, task::Task};
 /// attached.
 static SWITCH_RECORDERS: AtomicU32 = AtomicU32::new(0);
 
-/// Makes switches take the slow path, if the event writes records or samples at each of them. Must be called before the
-/// event is attached.
+/// Makes switches take the slow path, if the event writes records or samples at each switch. Must
+/// be called before the event is attached.
 pub(super) fn begin_slow_switches(event: &Event) {
     if event.sampler.sampling.records_switches {
         SWITCH_RECORDERS.fetch_add(1, Relaxed);

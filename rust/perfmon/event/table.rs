@@ -349,8 +349,9 @@ impl<T: Entry> Table<T> {
         old_lists
     }
 
-    /// Replaces the current lists by `new_lists`, waits for a grace period, and frees the former lists. After that no
-    /// reader uses the entries' other link, either. To be called by tasks that may sleep.
+    /// Replaces the current lists by `new_lists`, waits for a grace period, and frees the former
+    /// lists. Each entry then has one link that no reader uses: the link of the former lists. To be
+    /// called by tasks that may sleep.
     fn replace_lists(&self, _resize: &mut ResizeGuard, new_lists: Lists<T>) {
         let old_lists = self.move_to(&mut lock(), new_lists);
         // SAFETY: `perfmon_rcu_wait()` requires a caller that may sleep: kernel threads and the module's exit call

@@ -87,8 +87,8 @@ fn with_current_task_slots(f: impl Fn(Option<ThisCpu<'_>>, &mut Slots)) {
 ///
 /// # Errors
 ///
-/// ENOMEM if there is no memory. EBUSY if `task` has a context already, since another task has opened an event for it
-/// meanwhile.
+/// ENOMEM if there is no memory. EBUSY if `task` has a context already, since another task has
+/// opened an event for `task` meanwhile.
 fn insert_inherited_context(
     slots: &Slots,
     inherits: impl Fn(&Event) -> bool,

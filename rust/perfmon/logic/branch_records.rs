@@ -131,8 +131,9 @@ pub struct BranchMsrs {
     pub select: Msr,
     /// The enable bit in [`Self::select`]; 0 if it is in another register.
     pub select_enable: u64,
-    /// The bits of `IA32_DEBUGCTL` that are used: the bit that enables the records, if this register has it, and the
-    /// bit that makes an overflow interrupt freeze the records, if they can be frozen.
+    /// The bits of `IA32_DEBUGCTL` that are used: the bit that enables the records, if this
+    /// register has it, and the bit that makes an overflow interrupt freeze the records, if the
+    /// processor can freeze records.
     pub debugctl: u64,
     /// The enable bit, if it is in a register of its own.
     pub enable_bit: Option<EnableBit>,

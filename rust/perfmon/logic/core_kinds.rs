@@ -216,8 +216,8 @@ impl CoreKinds {
         CoreKind::new(number)
     }
 
-    /// Returns the type of the raw events of a kind, by which programs name the kind. `None` if Linux perf does not know the
-    /// kind.
+    /// Returns the type of the raw events of a kind. Programs name the kind by this type. `None` if
+    /// Linux perf does not know the kind.
     #[must_use]
     pub const fn type_of(&self, kind: CoreKind) -> Option<u32> {
         match &self.0[kind.number()] {

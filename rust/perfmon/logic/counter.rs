@@ -125,7 +125,8 @@ impl CounterId {
         }
     }
 
-    /// No counter, for events that count nothing. Tables have an entry for it, which never changes.
+    /// No counter, for events that count nothing. Tables have an entry for this value; the entry
+    /// never changes.
     pub const NONE: Self = Self(MAX_COUNTERS as u8 - 1);
 
     /// Returns whether this is [`Self::NONE`].
@@ -141,7 +142,7 @@ impl CounterId {
     /// The first general counter, which every PMU has.
     pub const FIRST: Self = Self(0);
 
-    /// Returns general counter `n`, or `None` if the architecture has no room for it.
+    /// Returns general counter `n`, or `None` if the architecture has no room for this counter.
     #[must_use]
     pub const fn general(n: u8) -> Option<Self> {
         if n < Self::FIRST_FIXED {
@@ -152,7 +153,8 @@ impl CounterId {
         }
     }
 
-    /// Returns fixed-function counter `n`, or `None` if the architecture has no room for it.
+    /// Returns fixed-function counter `n`, or `None` if the architecture has no room for this
+    /// counter.
     #[must_use]
     pub const fn fixed(n: u8) -> Option<Self> {
         if (n as usize) < MAX_FIXED {

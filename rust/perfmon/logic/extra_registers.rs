@@ -14,7 +14,8 @@ use super::sharing::{TargetKind, ValueCounts};
 /// An extra register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtraRegister {
-    /// `MSR_OFFCORE_RSP_0`: requests to the memory outside of the core, and the responses to them.
+    /// `MSR_OFFCORE_RSP_0`: requests to the memory outside of the core, and the responses to these
+    /// requests.
     OffcoreResponse0,
     /// `MSR_OFFCORE_RSP_1`
     OffcoreResponse1,
@@ -158,7 +159,7 @@ impl RegisterUsers {
         }
     }
 
-    /// Adds an event, for which [`Self::can_admit`] has returned true.
+    /// Adds an event. [`Self::can_admit`] must have returned true for the event.
     pub fn add(&mut self, kind: TargetKind, value: u64) {
         self.kinds[kind as usize] += 1;
         self.values.add(value);

@@ -110,7 +110,7 @@ pub struct Sampling {
     pub is_precise: bool,
     /// The form of the access to memory in the processor's records of precise samples.
     pub access: AccessFormat,
-    /// The branches of precise samples, if they are taken from the processor's records.
+    /// The branches of precise samples, if the branches are taken from the processor's records.
     pub recorded_branches: Option<RecordedBranches>,
     /// Each precise sample has an interrupt of its own, whose handler adds the parts that the processor's record lacks.
     pub needs_interrupt_per_record: bool,

@@ -131,7 +131,7 @@ const MAX_VALUES: usize = 4;
 pub(super) struct ValueCounts<T> {
     /// Values, each with the number of its events.
     counted: [(T, u32); MAX_VALUES],
-    /// The number of events with other values, for which there was no room.
+    /// The number of events whose values found no room.
     uncounted: u32,
 }
 
@@ -214,7 +214,7 @@ impl CounterUsers {
         &mut self.kinds[kind as usize]
     }
 
-    /// Adds an event, for which [`Self::can_admit`] has returned true.
+    /// Adds an event. [`Self::can_admit`] must have returned true for the event.
     pub fn add(&mut self, kind: TargetKind, demand: Demand) {
         self.counts_of_mut(kind).add_event(demand);
         self.encodings.add(demand.encodings);
@@ -403,7 +403,8 @@ mod tests {
         }
     }
 
-    /// Returns the sampled events of a CPU, and of cgroups on it, of which there must be no more than one.
+    /// Returns whether a CPU, or a cgroup on this CPU, has a sampled event, and whether this event
+    /// needs a counter of its own. There must be no more than one such event.
     fn sampling_of(events: &[Option<Event>], cpu: u8) -> CpuSampling {
         let is_sampled_here = |event: &&Event| event.demand.is_sampled && event.cpu == Some(cpu);
         let mut sampled_events = events.iter().flatten().filter(is_sampled_here);

@@ -772,7 +772,7 @@ mod tests {
             first_counters(&[loads], 0),
             Some([Some(3), None, None, None])
         );
-        // Counters 0 to 3 only: four of them fit, and five do not.
+        // The events can use counters 0 to 3 only: four events fit, and five do not.
         assert_eq!(
             first_counters(&[loads; 4], 0),
             Some([Some(3), Some(2), Some(1), Some(0)])

@@ -23,7 +23,7 @@ pub(super) fn suspend(here: ThisCpu<'_>) {
     }
 }
 
-/// Resumes the samples of a trace at a tick of the timer, if they are suspended.
+/// Resumes the samples of a trace at a tick of the timer, if the samples are suspended.
 pub(super) fn end_suspension(here: ThisCpu<'_>, pmu: &Pmu) {
     let trace = &here.percpu().trace;
     if trace.suspended.get() != 0 && trace.sampled_counters() != 0 && trace.full.get() == 0 {

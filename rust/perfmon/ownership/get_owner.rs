@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `PERFMON_GET_OWNER`: the owner of a counter, and the program that asked for it.
+//! `PERFMON_GET_OWNER`: the owner of a counter, and the program that asked for the counter.
 
 use super::{
     client::Client,
@@ -29,7 +29,8 @@ fn perf_has_counters(ownership: &Ownership, may_check: bool) -> bool {
     }
 }
 
-/// Serves `PERFMON_GET_OWNER`: returns the owner of a counter, and the program that asked for it.
+/// Serves `PERFMON_GET_OWNER`: returns the owner of a counter, and the program that asked for the
+/// counter.
 pub(crate) fn get_owner(_client: &Client, request: &mut abi::perfmon_counter_owner) -> Result {
     if request.reserved.iter().any(|&word| word != 0) {
         return Err(EINVAL);

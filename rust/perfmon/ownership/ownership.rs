@@ -116,8 +116,8 @@ impl Ownership {
         cpu::on_each(self.cpus.in_use(), f);
     }
 
-    /// Runs `f` on each CPU that is used for counting, on which a counter counts, and whose number is in `range`.
-    /// Interrupts no other CPU.
+    /// Runs `f` on each CPU that is used for counting, if the CPU's number is in `range` and a
+    /// counter counts on the CPU. Interrupts no other CPU.
     pub(crate) fn on_each_counting(
         &self,
         counting: &CountingSetup,

@@ -38,7 +38,7 @@ pub(super) struct ActiveSampler {
     /// The next period of an event with a frequency, computed from the processor's last samples (PEBS); 0 if the period
     /// stays.
     pub(super) next_period: Word,
-    /// The first member of the list of counts for samples, if they have counts.
+    /// The first member of the list of counts that samples show, if samples show counts.
     pub(super) first_count_entry: EntryIndexCell,
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The [extra registers](crate::logic::extra_registers) of a CPU, which some of Intel's events need.
 //!
-//! A register is saved when it is written for the first time since the module claimed the CPU, so that CPUs without such
-//! events pay nothing for them.
+//! A register is saved when it is written for the first time since the module claimed the CPU, so
+//! that CPUs without such events lose no time.
 
 use crate::{
     cpu::{msr, ThisCpu},

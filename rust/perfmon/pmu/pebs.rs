@@ -310,8 +310,8 @@ impl Pmu {
         }
     }
 
-    /// Reloads the counters whose overdue sample has come, so that they overflow at the next sample. A counter whose
-    /// overdue sample is still to come stays marked.
+    /// Reloads the counters whose overdue sample has come, so that the counters overflow at the
+    /// next sample. A counter whose overdue sample is still to come stays marked.
     #[cold]
     fn reload_overdue(&self, here: ThisCpu<'_>, overdue_counters: u64) {
         let percpu = here.percpu();

@@ -108,8 +108,8 @@ impl Pmu {
     }
 
     /// Enables the counters of the mask `disabled_counters` again, and marks that they may have
-    /// missed events. `control` is the value of the global control register, in which they are
-    /// disabled.
+    /// missed events. `control` is the value of the global control register in which these counters
+    /// are disabled.
     #[cold]
     fn enable_again(&self, here: ThisCpu<'_>, control: u64, disabled_counters: u64) {
         if let Some(global) = &self.registers.global {

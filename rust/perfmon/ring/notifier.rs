@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Effects of an overflow besides its sample: SIGIO, and the limit of samples, after which the event is disabled.
+//! Effects of an overflow besides its sample: SIGIO, and the number of samples after which the
+//! event is disabled.
 
 use crate::{logic::event_state::EventState, sys::wait::Wait};
 use core::sync::atomic::{

@@ -55,7 +55,7 @@ static struct kprobe *const probes[] = { &exec_probe, &mmap_probe };
 
 static int register_probes(u32 flags)
 {
-	/* The probes are set up anew each time, since registering writes to them. */
+	/* The probes are set up anew each time, since registration writes to the probes. */
 	exec_probe = (struct kprobe){
 		.symbol_name = "setup_new_exec",
 		.pre_handler = before_new_exec,

@@ -240,10 +240,10 @@ static bool may_fork(struct task_struct *task)
 }
 
 /*
- * Returns whether a task that has made a child by vfork() waits for it, which may take
- * for ever. The tracepoint task_newtask has been called then. The child points to the
- * completion, which is on the stack of the task that waits. That need not be the child's
- * parent (CLONE_PARENT). The caller holds RCU's read lock.
+ * Returns whether a task that has made a child by vfork() waits for the child. The
+ * wait may take for ever. The tracepoint task_newtask has been called then. The child
+ * points to the completion, which is on the stack of the task that waits. That need
+ * not be the child's parent (CLONE_PARENT). The caller holds RCU's read lock.
  */
 static bool waits_for_vfork(struct task_struct *task)
 {

@@ -39,7 +39,7 @@ impl Probe {
     /// `function` must have the type that the tracepoint `name` calls: a C function whose
     /// parameters are a pointer and then the tracepoint's arguments.
     pub(crate) unsafe fn new(name: &'static CStr, function: *mut c_void) -> Result<Self> {
-        /// A name, and the tracepoint that was found for it.
+        /// A name, and the tracepoint that was found for this name.
         struct Search {
             name: &'static CStr,
             tracepoint: *mut bindings::tracepoint,

@@ -7,7 +7,8 @@
 
 /*
  * Unloads the mm of the task that ran on this CPU before the caller. The caller must
- * be a kernel thread without an mm, for which the CPU keeps that mm loaded.
+ * be a kernel thread without an mm: the CPU keeps the mm of the previous task loaded
+ * for such a thread.
  */
 static inline void unload_mm(void)
 {

@@ -26,7 +26,8 @@ pub(crate) struct Buffer {
     max_mapping_size: usize,
     /// The CPU is traced, so the buffer has memory for records after its header.
     is_traced: bool,
-    /// The charge for the memory. It ends after the memory has been freed, since fields are dropped after `drop`.
+    /// The charge for the memory. The charge ends after the memory has been freed, since fields are
+    /// dropped after `drop`.
     _charge: Charge,
 }
 

@@ -90,7 +90,8 @@ pub(super) unsafe fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffe
     start_counters(here, config);
 }
 
-/// Empties the buffer, and makes it the buffer of the CPU that `trace` belongs to, to which the overflow handler writes.
+/// Empties the buffer, and makes the overflow handler write to this buffer on the CPU that `trace`
+/// belongs to.
 ///
 /// # Safety
 ///

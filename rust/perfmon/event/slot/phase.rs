@@ -126,7 +126,8 @@ impl Phase {
     /// With a frequency, the next sample also stands for the overdue events, as a sample by interrupt does. With a period,
     /// overdue samples are lost in two cases:
     ///
-    /// - The event is a whole period or more behind: the processor would never make up for it.
+    /// - The event is a whole period or more behind: the processor would never make up for the
+    ///   delay.
     /// - Each sample after the overdue one would be overdue, too.
     pub(super) fn prepare_precise(&mut self, sampler: &Sampler, min_load: u64) {
         match sampler.sampling.trigger {

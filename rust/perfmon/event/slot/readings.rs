@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The readings of counters, for example at a context switch, with which windows are opened and
-//! closed.
+//! The readings of counters. Windows are opened and closed with these readings, for example at a
+//! context switch.
 
 use super::{list::Slots, slot::Slot};
 use crate::{

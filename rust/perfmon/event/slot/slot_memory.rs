@@ -5,7 +5,7 @@ use super::{saved_calls::SavedCalls, slot::Slot};
 use crate::event::event::Event;
 use kernel::{alloc::flags::__GFP_NOWARN, prelude::*};
 
-/// The largest number of slots of a context. A context switch looks at each of them.
+/// The largest number of slots of a context. A context switch looks at each slot.
 pub(in crate::event) const MAX_SLOTS: usize = 1024;
 
 /// The number of slots that a new context has room for.

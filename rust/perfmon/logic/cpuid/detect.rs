@@ -197,8 +197,8 @@ impl Processor {
         const LBR_FORMAT: u64 = 0x3f;
         /// The bit of leaf 7 that is set if leaf 0x1c exists.
         const ARCHITECTURAL: u32 = 1 << 19;
-        /// The features in EBX (filters, call stacks) and in ECX (mispredictions, cycles, types) of leaf 0x1c. All
-        /// processors so far have all of them.
+        /// The features in EBX (filters, call stacks) and in ECX (mispredictions, cycles, types) of
+        /// leaf 0x1c. All processors so far have all these features.
         const ALL_FEATURES: u32 = 0b111;
 
         if version >= 4 && self.features.edx & ARCHITECTURAL != 0 {

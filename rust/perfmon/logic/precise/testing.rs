@@ -30,7 +30,7 @@ pub(super) const ICE_LAKE: Capabilities = Capabilities {
     ..SKYLAKE
 };
 
-/// Level 1 of `precise_ip`; a multiple of it is that level.
+/// Level 1 of `precise_ip`. Twice this value is level 2, and so on.
 pub(super) const PRECISE_LEVEL: u64 = PerfEventAttr::PRECISE_LEVEL;
 /// The flag of an event that counts in user mode only.
 pub(super) const USER: u64 = PerfEventAttr::EXCLUDE_KERNEL;

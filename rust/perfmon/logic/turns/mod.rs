@@ -39,7 +39,7 @@ pub trait Member {
     /// Returns whether the event has a turn.
     fn has_turn(&self) -> bool;
 
-    /// Begins or continues a turn, in which the event has this counter.
+    /// Begins or continues a turn. The event has this counter during the turn.
     fn begin_turn(&mut self, counter: CounterId);
 
     /// Ends the event's turn, if it has one.
@@ -299,7 +299,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
     }
 
     /// Gives a turn to the members of a group for which `is_counting` is true. If there are too few
-    /// counters for all of these, gives a turn to none of them, and returns false.
+    /// counters for all these members, gives a turn to no member, and returns false.
     fn assign_group(&mut self, leader: usize, is_counting: impl Fn(&[M], usize) -> bool) -> bool {
         let (members_by_counter, free) = (self.members_by_counter, self.free);
         let used_registers = self.registers.used();
@@ -383,7 +383,8 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         }
         let can_share = |counter: &CounterId| self.can_share(index, *counter);
         let free = counters & self.free;
-        // Prefers the counter that the member had last, for which no register has to be written.
+        // Prefers the counter that the member had last, because no register has to be written for
+        // this counter.
         let counter = each_counter(counters & !self.free)
             .find(can_share)
             .or_else(|| highest(free & last.bit()))
