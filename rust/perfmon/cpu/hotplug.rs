@@ -10,7 +10,8 @@ use kernel::{
     prelude::*,
 };
 
-/// Callbacks for CPUs that come online and go offline, called on the CPU itself in a task that is bound to it.
+/// Callbacks for CPUs that come online and go offline, called on the CPU itself, in a task that is
+/// bound to this CPU.
 pub(crate) trait HotplugCallbacks {
     /// Called when the CPU has come online, and at the registration if the CPU is online then.
     fn online(here: ThisCpu<'_>);

@@ -81,7 +81,7 @@ impl CpuSet {
         };
     }
 
-    /// Moves all CPUs of another set into this one.
+    /// Moves all CPUs of another set into this set.
     pub(crate) fn append(&mut self, other: &mut Self) {
         for cpu in super::possible_cpus() {
             if other.remove(cpu) {

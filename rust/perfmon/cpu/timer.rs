@@ -43,14 +43,16 @@ pub(crate) fn period_ns() -> u64 {
 
 /// Starts or restarts this CPU's timer: its next tick is in `ns` nanoseconds.
 pub(crate) fn start(_here: ThisCpu<'_>, ns: u64) {
-    // SAFETY: perfmon_timer_start() requires timers that are set up, and a caller that stays on the CPU. `_here` proves
-    // the latter; and the module sets the timers up when it is loaded, before it counts on any CPU.
+    // SAFETY: perfmon_timer_start() requires timers that are set up, and a caller that stays on the
+    // CPU. `_here` proves that the caller stays; and the module sets the timers up when it is
+    // loaded, before it counts on any CPU.
     unsafe { ffi::perfmon_timer_start(ns) };
 }
 
 /// Stops this CPU's timer, which does not tick after this has returned.
 pub(crate) fn stop(_here: ThisCpu<'_>) {
-    // SAFETY: perfmon_timer_stop() requires timers that are set up, and a caller that stays on the CPU. `_here` proves
-    // the latter; and the module sets the timers up when it is loaded, before it counts on any CPU.
+    // SAFETY: perfmon_timer_stop() requires timers that are set up, and a caller that stays on the
+    // CPU. `_here` proves that the caller stays; and the module sets the timers up when it is
+    // loaded, before it counts on any CPU.
     unsafe { ffi::perfmon_timer_stop() };
 }

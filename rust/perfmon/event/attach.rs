@@ -159,8 +159,9 @@ pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result<(), Attach
 ///
 /// # Errors
 ///
-/// EBUSY if the events of the context exclude this one, the context has [`MAX_SLOTS`] slots, or the group could never
-/// have all its counters at once. [`AttachError::Full`] if `room` does not suffice. Errors of [`check_compatible`].
+/// EBUSY if the events of the context exclude this event, the context has [`MAX_SLOTS`] slots, or
+/// the group could never have all its counters at once. [`AttachError::Full`] if `room` does not
+/// suffice. Errors of [`check_compatible`].
 fn add_slot(
     here: Option<ThisCpu<'_>>,
     slots: &mut Slots,

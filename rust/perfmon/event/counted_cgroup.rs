@@ -50,7 +50,8 @@ pub(super) struct CgroupContext {
     ///
     /// ATOMICS: relaxed. After the word was set, all CPUs are called, and see it.
     is_removed: Word,
-    /// The address of the next [`CgroupContext`] in the CPU's list of loaded contexts; valid only while this one is loaded.
+    /// The address of the next [`CgroupContext`] in the CPU's list of loaded contexts; valid only
+    /// while this context is loaded.
     pub(super) next: Word,
 }
 

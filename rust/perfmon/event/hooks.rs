@@ -2,9 +2,9 @@
 //! The tracepoints that follow tasks. The module's functions are registered only while events need
 //! the functions: without such events, tasks lose no time.
 //!
-//! Kernel threads register and unregister the functions. That takes long, since the kernel waits
-//! for all CPUs. If a program of low priority did this work, it would take even longer, and would
-//! delay the first events of all other programs.
+//! Kernel threads register and unregister the functions. The registration takes long, since the
+//! kernel waits for all CPUs. If a program of low priority did this work, it would take even
+//! longer, and would delay the first events of all other programs.
 
 use super::{
     cgroup, mapping_records, new_cgroups, slow_switch_users::SLOW_SWITCH_USERS, switch, table,

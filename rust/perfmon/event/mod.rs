@@ -2,11 +2,11 @@
 //! The event interface: descriptors that count a CPU, a cgroup, or a task. The tasks that the
 //! counted task creates can be included.
 //!
-//! An [`Event`](event::Event) has one sum. It counts through slots ([`slot`]): one in the context
-//! ([`context`]) of each task that it counts, or of its CPU, or of its cgroup on each CPU. The
-//! context switch ([`switch`]) closes the windows of one task and opens the windows of the next
-//! task; [`task_lifecycle`] follows tasks that begin and end. A counter runs all the time, so a
-//! switch between tasks with the same events writes no register.
+//! An [`Event`](event::Event) has one sum. The event counts through slots ([`slot`]). There is one
+//! slot in the context ([`context`]) of each counted task, or of the event's CPU, or of the event's
+//! cgroup on each CPU. The context switch ([`switch`]) closes the windows of one task and opens the
+//! windows of the next task; [`task_lifecycle`] follows tasks that begin and end. A counter runs
+//! all the time, so a switch between tasks with the same events writes no register.
 //!
 //! # Locks
 //!
@@ -23,8 +23,9 @@
 //! - Two callers that open events of one task at once may choose the same counter: then the second caller chooses
 //!   again ([`open`]).
 //! - The tracepoints are registered by kernel threads ([`hooks`]).
-//! - RCU readers disable preemption instead of calling `rcu_read_lock()`. A reader that is preempted would delay the
-//!   end of the grace period, for which unmapping a ring and the kernel's hotplug wait.
+//! - RCU readers disable preemption instead of calling `rcu_read_lock()`. A reader that is
+//!   preempted would delay the end of the grace period, and so the unmapping of a ring and the
+//!   kernel's hotplug, which wait for this end.
 //!
 //! In this folder a [`ThisCpu`](crate::cpu::ThisCpu) is passed on only while interrupts are off. So
 //! a function with a `ThisCpu` may use the contexts that are loaded on its CPU

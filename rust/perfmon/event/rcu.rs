@@ -40,8 +40,9 @@ pub(super) unsafe fn free<T: HasHead>(this: *const T) {
         // SAFETY: `byte_sub` requires that the result stays within the value: RCU passes the head that `call_rcu` got
         // below, which is at `OFFSET` bytes in a `T`.
         let this: *mut T = unsafe { head.byte_sub(T::OFFSET) }.cast();
-        // SAFETY: `from_raw` requires a value from `KBox::into_raw` that nothing else uses: the caller of `free` has
-        // promised its origin, and that only RCU readers may still use it, for which the grace period has waited.
+        // SAFETY: `from_raw` requires a value from `KBox::into_raw` that nothing else uses: the
+        // caller of `free` has promised that the value is from `KBox::into_raw`, and that only RCU
+        // readers may still use the value, and the grace period has waited for these readers.
         drop(unsafe { KBox::from_raw(this) });
     }
 

@@ -58,7 +58,7 @@ const MAX_STEPS: u32 = 1024;
 /// limit; on a machine with more CPUs, the limit is the number of CPUs, since a cgroup has a context for each CPU.
 const MAX_SEARCHED_CONTEXTS: usize = 256;
 
-/// Events that have the same counter and can move to another one.
+/// Events that have the same counter and can move to another counter.
 ///
 /// # Invariants
 ///
@@ -292,8 +292,8 @@ impl Search<'_> {
         let counter = each_counter(counters & !level.forbidden).find(can_make_room)?;
         let next = level.next(counter)?;
         if level.depth == MAX_DEPTH {
-            // The moves repeat a part of the search that has found them. They must not end halfway because the search has
-            // taken most of the steps.
+            // The moves repeat a part of the search that has found them. The moves must not end
+            // halfway because the search has taken most of the steps.
             self.steps_left.set(MAX_STEPS);
         }
         let excluding = excluding_events(&self.movable[counter.index()], target, config, counter);

@@ -57,7 +57,8 @@ fn take_with_register(config: &mut EventConfig, target: &Target) -> Result<Chose
             .extra
             .is_some_and(|extra| ownership.has_register_value(extra))
     };
-    // Prefers a register that has the value already, so that the other one remains for other values.
+    // Prefers a register that has the value already, so that the other register remains for other
+    // values.
     if !is_in_use(config) && config.swap_extra_register() && !is_in_use(config) {
         config.swap_extra_register();
     }

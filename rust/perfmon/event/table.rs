@@ -24,7 +24,8 @@ use kernel::{
 
 /// The number of lists in a new table, few enough to stay in the cache.
 const INITIAL_LISTS: usize = 1 << 10;
-/// The largest number of lists: two for each task that the default `kernel.pid_max` allows. They take 512 KiB.
+/// The largest number of lists: two for each task that the default `kernel.pid_max` allows. The
+/// lists take 512 KiB.
 const MAX_LISTS: usize = 1 << 16;
 /// The factor by which a table grows.
 const GROWTH_FACTOR: usize = 4;

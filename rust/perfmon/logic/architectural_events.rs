@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The architectural events of Intel, and the events of AMD that count the same.
+//! The architectural events of Intel, and AMD's events with the same meaning.
 
 use super::cores::Core;
 use super::cpuid::{Architecture, Capabilities, Microarchitecture};

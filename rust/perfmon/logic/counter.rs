@@ -58,8 +58,8 @@ pub enum InvalidCounter {
 ///
 /// # Invariants
 ///
-/// The index is below [`MAX_COUNTERS`]. It is the number of the counter's bit in `IA32_PERF_GLOBAL_CTRL`: 31:0
-/// for general, 46:32 for fixed-function counters.
+/// The index is below [`MAX_COUNTERS`]. The index is the number of the counter's bit in
+/// `IA32_PERF_GLOBAL_CTRL`: 31:0 for general, 46:32 for fixed-function counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterId(u8);
 

@@ -7,7 +7,7 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 
-/// The event is enabled. It counts if its group's leader is enabled, too.
+/// The event is enabled. The event counts if the leader of its group is enabled, too.
 const ENABLED: u64 = 1;
 /// The lowest bit of the number of changes, which is in the bits between [`ENABLED`] and [`CLOSED`].
 const ONE_CHANGE: u64 = 2;

@@ -68,8 +68,8 @@ impl ExtraRegister {
         }
     }
 
-    /// Returns the register that can replace this one, together with another event select for the event; `None` if no
-    /// register can.
+    /// Returns the register that can replace this register, together with another event select for
+    /// the event; `None` if no register can.
     #[must_use]
     pub const fn interchangeable_register(self) -> Option<Self> {
         match self {
@@ -94,7 +94,7 @@ pub struct ExtraValue {
 }
 
 impl ExtraValue {
-    /// Returns whether this event and another one can't count at the same time on the same CPU.
+    /// Returns whether two events with these values can't count at the same time on the same CPU.
     #[must_use]
     pub fn conflicts_with(self, other: Self) -> bool {
         self.kind == other.kind && self.register == other.register && self.value != other.value

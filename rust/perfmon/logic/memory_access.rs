@@ -92,8 +92,8 @@ pub struct RecordedAccess {
     pub latency: u64,
     /// The transaction that the instruction has aborted, if it has aborted one: bits 31:0 are its cycles.
     pub transaction: u64,
-    /// The cycles from the retirement of the previous instruction to the retirement of this one, if the processor records
-    /// them ([`AccessFormat::has_retire_latency`]).
+    /// The cycles from the retirement of the previous instruction to the retirement of this
+    /// instruction, if the processor records them ([`AccessFormat::has_retire_latency`]).
     pub retire_latency: u16,
 }
 

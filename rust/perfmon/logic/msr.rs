@@ -163,8 +163,8 @@ impl Msr {
         Self::cfg_alias_of(counter, Self::INTEL_GP0_CFG_B, Self::INTEL_FX0_CFG_B)
     }
 
-    /// Returns `IA32_PMC_GPn_CFG_C` or `IA32_PMC_FXn_CFG_C`, which has the value that the counter is reloaded with, and
-    /// enables its records.
+    /// Returns `IA32_PMC_GPn_CFG_C` or `IA32_PMC_FXn_CFG_C`. The register has the value that the
+    /// counter is reloaded with, and enables the counter's records.
     #[must_use]
     pub const fn records(counter: CounterId) -> Self {
         Self::cfg_alias_of(counter, Self::INTEL_GP0_CFG_C, Self::INTEL_FX0_CFG_C)

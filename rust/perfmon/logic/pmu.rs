@@ -64,8 +64,8 @@ pub struct Pmu {
     pub kinds: CoreKinds,
     /// The register numbers.
     pub registers: Registers,
-    /// The registers of each counter, by [`CounterId::index`]. They are computed in advance, because the overflow
-    /// handler uses them.
+    /// The registers of each counter, by [`CounterId::index`]. The registers are computed in
+    /// advance, because the overflow handler uses them.
     pub msrs: [CounterMsrs; MAX_COUNTERS],
     /// The vendor.
     pub vendor: Vendor,

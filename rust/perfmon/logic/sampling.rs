@@ -353,7 +353,8 @@ pub const fn missed_interval(elapsed: u64, cycles_per_sample: u64) -> bool {
     elapsed / 2 > cycles_per_sample
 }
 
-/// Returns whether the precise samples of an event need an interrupt for each record. They do in these cases:
+/// Returns whether the precise samples of an event need an interrupt for each record. The samples
+/// need such an interrupt in these cases:
 ///
 /// - Samples have parts that are not in `parts`, the parts for which records suffice.
 /// - The reader is woken after a number of samples.

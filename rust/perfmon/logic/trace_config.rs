@@ -778,7 +778,7 @@ mod tests {
             Some([Some(3), Some(2), Some(1), Some(0)])
         );
         assert_eq!(first_counters(&[loads; 5], 0), None);
-        // The last event needs counter 0, so another one moves away from there.
+        // Stores can use counter 0 only, which three loads leave free.
         let stores = EventSelect::new(0xce, 0x01);
         assert_eq!(
             first_counters(&[loads, loads, loads, stores], 0),
@@ -809,7 +809,8 @@ mod tests {
                 && is_below(all[3], 4)
                 && events_of_all.iter().all(|index| is_below(*index, 6))
         }));
-        // The last one takes counter 0, where an event of all CPUs was.
+        // Stores can use counter 0 only. The event of branches takes the highest counter, so
+        // counter 0 is free.
         let store_last = [branches, EventSelect::new(0xce, 0x01)];
         assert_eq!(
             assigned_on_golden_cove(&store_last, 0).map(|all| [all[0], all[1]]),

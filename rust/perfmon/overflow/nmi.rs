@@ -29,8 +29,8 @@ impl Handler {
     ///
     /// # Safety
     ///
-    /// To be called once in the module's life, after [`crate::percpu::Memory::new`], whose result must outlive this
-    /// one.
+    /// To be called once in the module's life, after [`crate::percpu::Memory::new`], whose result
+    /// must outlive the result of this function.
     pub(crate) unsafe fn register() -> Result<Self> {
         // SAFETY: perfmon_nmi_register() requires a handler that may be called until perfmon_nmi_unregister(), which
         // `drop` calls. The caller promises that the per-CPU memory, which `handle` uses, outlives the result.

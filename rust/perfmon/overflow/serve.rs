@@ -175,9 +175,10 @@ fn finish_slow(
     served_count + drained_count
 }
 
-/// Serves overflows that Linux perf has acknowledged. With a place-holder, perf's handler runs after this one, and
-/// acknowledges all overflows until it disables the counters. An overflow that perf has acknowledged raises its
-/// interrupt, but the status register does not show the counter. Returns the number of overflows.
+/// Serves overflows that Linux perf has acknowledged. With a place-holder, perf's handler runs
+/// after the module's handler, and acknowledges all overflows until it disables the counters. An
+/// overflow that perf has acknowledged raises its interrupt, but the status register does not show
+/// the counter. Returns the number of overflows.
 fn serve_overflows_acknowledged_by_perf(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     let percpu = here.percpu();
     let kernel_counters = percpu.active_mask.get() & percpu.slow_path.get() & SLOW_KERNEL;

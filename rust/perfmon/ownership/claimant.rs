@@ -10,7 +10,8 @@ use crate::sys::ffi;
 ///
 /// `process` is a counted reference.
 pub(crate) struct Claimant {
-    /// The process of the program. It is not stored as a PID, which the kernel may give to another process.
+    /// The process of the program. The process is not stored as a PID, which the kernel may give to
+    /// another process.
     process: *mut ffi::pid,
     /// The name of the thread that asked (comm).
     pub(super) name: [u8; 16],

@@ -77,8 +77,8 @@ pub(crate) fn lock_reserved(check: impl Fn(&Ownership) -> Result) -> Result<Owne
     }
 }
 
-/// Gives all counters to Linux perf, unless a counter has an owner, for a caller that has reserved them and failed.
-/// Perf can use them when this returns. Sleeps.
+/// Gives all counters to Linux perf, unless a counter has an owner. For a caller that has failed
+/// after reserving the counters. Perf can use them when this returns. Sleeps.
 pub(crate) fn cancel_reservation(mut ownership: OwnershipGuard) {
     ownership.release_if_unused();
     drop(ownership);

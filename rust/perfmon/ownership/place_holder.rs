@@ -68,9 +68,9 @@ pub(crate) fn wait_for_place_holder_end() {
 /// The user of the counters, or another reason why place-holders can't be made.
 pub(super) fn begin_cleaning(counter: u8) -> Result<(), Refusal> {
     loop {
-        // Place-holders are refused if perf is counting: they would take its counters, and its users would only see
-        // counts that stop. This is checked in the caller's task, since perf counts the caller's own events only while
-        // the caller runs.
+        // Place-holders are refused if perf is counting: they would take its counters, and its
+        // users would only see counts that stop. Whether perf is counting is checked in the
+        // caller's task, since perf counts the caller's own events only while the caller runs.
         let (is_reserved, msr_in_use) = {
             let ownership = OWNERSHIP.lock();
             (

@@ -180,8 +180,8 @@ impl PebsState {
         self.set_ds_word(DsWord::THRESHOLD, threshold.get());
     }
 
-    /// Returns whether the buffer has room for fewer than [`MIN_RECORDS`] records. This is so if
-    /// the buffer is only a part of a page.
+    /// Returns whether the buffer has room for fewer than [`MIN_RECORDS`] records. The buffer is so
+    /// small if it is only a part of a page.
     pub(crate) fn is_small(&self, format: PebsFormat) -> bool {
         let size = self.max_threshold.get().wrapping_sub(self.start.get());
         size < MIN_RECORDS.wrapping_mul(self.layout(format).record_size())
@@ -190,9 +190,9 @@ impl PebsState {
     /// Writes a word of the DS area, if the processor uses the area.
     pub(crate) fn set_ds_word(&self, word: DsWord, value: u64) {
         if let Some(at) = self.ds_word_address(word) {
-            // SAFETY: The write requires a valid word: the address is within the DS area, which only this CPU uses until
-            // `tear_down_ds_area`, as the caller of `set_up_ds_area` has promised. It is volatile, since the processor
-            // reads the word.
+            // SAFETY: The write requires a valid word: the address is within the DS area, which
+            // only this CPU uses until `tear_down_ds_area`, as the caller of `set_up_ds_area` has
+            // promised. The write is volatile, since the processor reads the word.
             unsafe { at.write_volatile(value) };
         }
     }
@@ -200,9 +200,9 @@ impl PebsState {
     /// Returns a word of the DS area; 0 while the processor does not use the area.
     fn ds_word(&self, word: DsWord) -> u64 {
         match self.ds_word_address(word) {
-            // SAFETY: The read requires a valid word: the address is within the DS area, which only this CPU uses until
-            // `tear_down_ds_area`, as the caller of `set_up_ds_area` has promised. It is volatile, since the processor
-            // writes the word.
+            // SAFETY: The read requires a valid word: the address is within the DS area, which only
+            // this CPU uses until `tear_down_ds_area`, as the caller of `set_up_ds_area` has
+            // promised. The read is volatile, since the processor writes the word.
             Some(at) => unsafe { at.read_volatile() },
             None => 0,
         }

@@ -90,8 +90,8 @@ pub(crate) struct PerCpu {
     /// The counters of tasks' events. A program that may use RDPMC must not see what these counters counted before it
     /// was switched in.
     pub(crate) task_counters: Word,
-    /// The counters with events of cgroups, or of both tasks and CPUs, on which windows of several contexts may be open
-    /// at once.
+    /// The counters with events of cgroups, or of both tasks and CPUs. Such a counter may have open
+    /// windows of several contexts at once.
     pub(crate) overlapping_counters: Word,
     /// The counters with a sampled event of this CPU, or of a cgroup on it.
     pub(crate) cpu_sampled_counters: Word,
@@ -152,7 +152,8 @@ pub(crate) const SLOW_PEBS: u64 = 1 << 60;
 /// Bits of [`PerCpu::slow_path`]: the active counters that count in kernel mode.
 pub(crate) const SLOW_KERNEL: u64 = !(SLOW_BRANCHES | SLOW_PAGES | SLOW_VENDOR | SLOW_PEBS);
 
-/// The data of one counter that the overflow handler needs. They have two cache lines of their own.
+/// The data of one counter that the overflow handler needs. The data of each counter has two cache
+/// lines of its own.
 #[repr(align(128))]
 struct Counter {
     value: CounterValue,

@@ -63,8 +63,8 @@ pub(crate) struct BranchState {
     pub(crate) selection: Word,
     /// The bits that are set in `IA32_DEBUGCTL` while branches are recorded.
     pub(crate) debugctl_bits: Word,
-    /// The bit of `IA32_DEBUGCTL` that makes interrupts freeze the records. It is set while a user
-    /// reads the records in interrupts. 0 if the bit is not used: for example, a call stack is
+    /// The bit of `IA32_DEBUGCTL` that makes interrupts freeze the records. The bit is set while a
+    /// user reads the records in interrupts. 0 if the bit is not used: for example, a call stack is
     /// never frozen.
     pub(crate) freeze_bit: Word,
     /// The bit of addresses by which branches are hidden: a branch whose source or target has the

@@ -18,8 +18,9 @@ pub(crate) struct TracedValues {
 
 /// The state of one value.
 ///
-/// Both the overflow handler and the code that it interrupts read the registers and store `last`, which is one word.
-/// If the interrupt comes between reading and storing, an older value is stored, from which the next read continues.
+/// Both the overflow handler and the code that it interrupts read the registers and store `last`,
+/// which is one word. If the interrupt comes between reading and storing, an older value is stored,
+/// and the next read continues from this value.
 pub(crate) struct ValueState {
     /// The register's value at its last read, extended to 64 bits.
     pub(crate) last: Word,

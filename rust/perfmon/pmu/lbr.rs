@@ -45,8 +45,8 @@ pub(super) fn probe(here: ThisCpu<'_>, records: Option<BranchRecords>) -> Option
     })
 }
 
-/// Returns whether Intel PT and the branch records of this CPU exclude each other. They do on
-/// processors before Ice Lake, except on Atoms (`lbr_pt_coexist` in Linux's
+/// Returns whether Intel PT and the branch records of this CPU exclude each other. The two exclude
+/// each other on processors before Ice Lake, except on Atoms (`lbr_pt_coexist` in Linux's
 /// `arch/x86/events/intel/core.c`).
 pub(super) fn is_excluded_by_intel_pt(here: ThisCpu<'_>, capabilities: &Capabilities) -> bool {
     use Microarchitecture::{Goldmont, GoldmontPlus, IceLake, Tremont};

@@ -9,7 +9,7 @@ use kernel::{
 /// The longest time from an overflow to its PMI, in milliseconds: far more than any skid.
 pub(super) const MAX_SKID: Msecs = 10;
 
-/// [`MAX_SKID`] in ticks (jiffies), rounded up. This is a constant, so it can't be computed by
+/// [`MAX_SKID`] in ticks (jiffies), rounded up. A constant can't be computed by
 /// `msecs_to_jiffies()`.
 pub(super) const SKID_TICKS: u64 =
     (MAX_SKID as u64 * NSEC_PER_MSEC as u64).div_ceil(bindings::TICK_NSEC as u64);

@@ -89,8 +89,8 @@ pub(super) fn start_slow_timer(here: ThisCpu<'_>) {
     let percpu = here.percpu();
     let ns = slow_timer_period(percpu);
     if ns != 0 && percpu.watch.timer_mode.get() == 0 {
-        // The registers are read now, since the timer that has just been stopped may not have ticked, and this one may
-        // be stopped before it ticks.
+        // The registers are read now, since the timer that has just been stopped may not have
+        // ticked, and the new timer may be stopped before its first tick.
         refresh(here);
         percpu.watch.timer_mode.set(TIMER_SLOW);
         timer::start(here, ns);
@@ -146,8 +146,8 @@ fn read_extended(here: ThisCpu<'_>, id: MiscEvent) -> u64 {
     let percpu = here.percpu();
     let state = percpu.trace.values.state_of(id);
     let (_, scale) = start_and_scale(percpu, id);
-    // `last` is loaded before the register is read. Otherwise an overflow interrupt between the two could store a newer
-    // value, from which the register would seem to have wrapped.
+    // `last` is loaded before the register is read. Otherwise an overflow interrupt between the two
+    // reads could store a newer value, and the register would seem to have wrapped.
     let last = state.last.get();
     let now = scale.extend(last, msr::read_sensor(here, sensor));
     state.last.set(now);

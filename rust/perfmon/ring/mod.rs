@@ -249,7 +249,8 @@ impl Ring {
     /// [`Record`] to write all of them, and their number.
     #[inline(always)]
     fn begin_records(&self, words: usize, max_count: u64) -> Option<(Record<'_>, u64)> {
-        // The flags are checked before the page is written, which may belong to another ring once this one has ended.
+        // The flags are checked before the page is written, which may belong to another ring once
+        // this ring has ended.
         if self.stop_flags.load(Relaxed) != 0 {
             return None;
         }

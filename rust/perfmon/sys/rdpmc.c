@@ -110,9 +110,9 @@ static void find_mm_here(void *arg)
  * Makes the CPUs that have loaded the mm load it anew, after the caller has
  * changed its number of mappings. Returns false if a CPU is too busy to do so.
  *
- * All CPUs are called. A CPU that was about to load the mm may have read the
- * number, or looked for users of the context switch, before the change. It has
- * loaded the mm when it answers the call, so find_mm_here() finds it.
+ * All CPUs are called. A CPU that was about to load the mm may have read the number,
+ * or looked for users of the context switch, before the change. Such a CPU has loaded
+ * the mm when it answers the call, so find_mm_here() finds the mm.
  */
 static bool load_mm_anew(struct mm_struct *mm)
 {
@@ -242,8 +242,9 @@ static bool may_fork(struct task_struct *task)
 /*
  * Returns whether a task that has made a child by vfork() waits for the child. The
  * wait may take for ever. The tracepoint task_newtask has been called then. The child
- * points to the completion, which is on the stack of the task that waits. That need
- * not be the child's parent (CLONE_PARENT). The caller holds RCU's read lock.
+ * points to the completion, which is on the stack of the task that waits. The waiting
+ * task need not be the child's parent (CLONE_PARENT). The caller holds RCU's read
+ * lock.
  */
 static bool waits_for_vfork(struct task_struct *task)
 {

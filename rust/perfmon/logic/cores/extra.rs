@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Events that need an extra register. This is a register besides the event select; its value
-//! selects the events that are counted.
+//! Events that need an extra register: a register besides the event select, whose value selects the
+//! events that are counted.
 
 use super::super::evtsel::EventSelect;
 use super::super::extra_registers::ExtraRegister;
@@ -72,7 +72,8 @@ pub(super) const fn snoop_1(mask_and_number: u16) -> ExtraEvents {
     ExtraEvents::new(mask_and_number, ExtraRegister::SnoopResponse1, u64::MAX)
 }
 
-/// Returns the event that needs `MSR_PEBS_LD_LAT_THRESHOLD`. It counts with precise samples only.
+/// Returns the event that needs `MSR_PEBS_LD_LAT_THRESHOLD`. The event counts with precise samples
+/// only.
 pub(super) const fn load_latency(mask_and_number: u16) -> ExtraEvents {
     ExtraEvents::new(mask_and_number, ExtraRegister::LoadLatency, 0xffff)
 }

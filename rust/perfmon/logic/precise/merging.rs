@@ -8,9 +8,9 @@ use super::super::pebs::PebsFormat;
 use super::super::sampling::{Sampling, Trigger};
 use super::periods::INSTRUCTIONS;
 
-/// Returns whether the processor merges the samples of an event. It can do so if each instruction
-/// has a sample. A merged sample stands for all executions of its instruction up to the interrupt.
-/// PERF_SAMPLE_PERIOD gives their number.
+/// Returns whether the processor merges the samples of an event. The processor can merge samples if
+/// each instruction has a sample. A merged sample stands for all executions of its instruction up
+/// to the interrupt. PERF_SAMPLE_PERIOD gives their number.
 pub(super) fn is_merged(
     attr: &PerfEventAttr,
     trigger: Trigger,
