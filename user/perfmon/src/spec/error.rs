@@ -3,8 +3,7 @@
 
 use std::fmt;
 use std::ops::Range;
-
-use super::unknown_name::UnknownName;
+use std::sync::{Arc, LazyLock};
 
 /// A mistake in a part of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,19 +17,20 @@ pub(super) struct Fault {
     pub(super) missing_reason: Option<String>,
 }
 
-/// Advice on what to write instead of a mistake.
+/// Advice on what to write instead of a mistake. The text is made when it is read for the first time.
 #[derive(Clone, Debug)]
-pub(super) enum Advice {
-    Text(String),
-    UnknownName(UnknownName),
-}
+pub(super) struct Advice(Arc<LazyLock<String, MakeText>>);
+
+type MakeText = Box<dyn FnOnce() -> String + Send + Sync>;
 
 impl Advice {
+    /// Creates advice whose text takes long to make: many callers try words that need not be events, and drop the error.
+    pub(super) fn lazy(make_text: impl FnOnce() -> String + Send + Sync + 'static) -> Self {
+        Self(Arc::new(LazyLock::new(Box::new(make_text))))
+    }
+
     fn text(&self) -> &str {
-        match self {
-            Self::Text(text) => text,
-            Self::UnknownName(name) => name.advice(),
-        }
+        &self.0
     }
 }
 
@@ -44,7 +44,8 @@ impl Eq for Advice {}
 
 impl<T: Into<String>> From<T> for Advice {
     fn from(text: T) -> Self {
-        Self::Text(text.into())
+        let text = text.into();
+        Self::lazy(|| text)
     }
 }
 

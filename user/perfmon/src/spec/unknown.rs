@@ -91,8 +91,7 @@ pub(super) fn unknown_name_fault(word: &SpannedText, pmu: &Pmu) -> Fault {
             .help("The kernel counts it. `pmctl stat` counts clocks, faults, switches and migrations, but not in braces; \
                    `pmctl wrap -- perf stat -e EVENTS` counts all such events.");
     }
-    Fault {
-        help: Some(Advice::UnknownName(UnknownName::new(name, pmu))),
-        ..Fault::new(word.span.clone(), format!("no event is called `{name}`"))
-    }
+    let unknown = UnknownName::new(name, pmu);
+    Fault::new(word.span.clone(), format!("no event is called `{name}`"))
+        .help(Advice::lazy(move || unknown.advice()))
 }

@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Advice on a name that is in no table: the known names that resemble it, or the CPUs that have the event.
 
-use std::sync::OnceLock;
-
 use perfmon_events::Model;
 
 use super::names;
 use crate::pmu::{Pmu, Vendor};
 
-/// A name that no table of a PMU has. The advice is made when it is read: it takes a comparison with all names that are
-/// known, and callers try words that need not be events.
+/// A name that no table of a PMU has.
 #[derive(Clone, Debug)]
 pub(super) struct UnknownName {
     name: String,
     vendor: Vendor,
     model: Option<&'static Model>,
-    advice: OnceLock<String>,
 }
 
 impl UnknownName {
@@ -24,17 +20,14 @@ impl UnknownName {
             name: name.to_owned(),
             vendor: pmu.vendor(),
             model: pmu.model(),
-            advice: OnceLock::new(),
         }
     }
 
-    /// Returns advice on what to write instead.
-    pub(super) fn advice(&self) -> &str {
-        self.advice.get_or_init(|| {
-            self.other_vendors_advice()
-                .or_else(|| self.other_models_advice())
-                .unwrap_or_else(|| self.similar_names_advice())
-        })
+    /// Returns advice on what to write instead. Compares the name with all names that are known.
+    pub(super) fn advice(&self) -> String {
+        self.other_vendors_advice()
+            .or_else(|| self.other_models_advice())
+            .unwrap_or_else(|| self.similar_names_advice())
     }
 
     /// Returns advice on a name of the other vendor's events.
