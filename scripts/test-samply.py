@@ -9,9 +9,7 @@
 # The exit code is 75 if samples are missing, as after a pause of the machine; else 1 if a check failed.
 
 import collections
-import glob
 import json
-import os
 import re
 import sys
 

@@ -20,7 +20,8 @@ from collections import deque as _deque
 from collections.abc import Mapping as _Mapping
 
 from ._perfmon import Block as _Block
-from ._perfmon import BusyError, DeviceError, Error, EventError, __version__
+from ._perfmon import BusyError, DeviceError, Error, EventError
+from ._perfmon import __version__ as __version__
 from ._perfmon import names as _names
 
 __all__ = ["BusyError", "DeviceError", "Error", "EventError", "available", "check", "count", "list"]
