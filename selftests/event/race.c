@@ -348,4 +348,86 @@ TEST(switch_sees_each_change_of_an_inherited_event)
 	waitpid(pid, NULL, 0);
 }
 
+/* Counts loops in @loops, without end. */
+static void loop_without_end(int cpu, unsigned long *loops)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pin_to_cpu(cpu);
+	for (;;) {
+		loop(LOOP_SIZE);
+		__atomic_fetch_add(loops, 1, __ATOMIC_RELAXED);
+	}
+}
+
+/* Opens and closes an event of @pid without end, whenever no other program wants the CPU. */
+static void open_without_end(int cpu, pid_t pid)
+{
+	const struct sched_param none = { 0 };
+	struct perf_event_attr attr = branches(true);
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pin_to_cpu(cpu);
+	if (sched_setscheduler(0, SCHED_IDLE, &none))
+		_exit(1);
+	for (;;)
+		close(event_maker_perfmon.open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC));
+}
+
+/* Waits, without giving up the CPU, until the running loop was executed twice. */
+static void wait_for_loops(const unsigned long *loops)
+{
+	const unsigned long begin = __atomic_load_n(loops, __ATOMIC_RELAXED);
+
+	while (__atomic_load_n(loops, __ATOMIC_RELAXED) - begin < 2)
+		;
+}
+
+/*
+ * An open event of a running task counts, even if the program that is opening the task's first
+ * event does not get to run: this program preempts it at any moment.
+ */
+TEST(open_event_counts_beside_an_opener_that_waits)
+{
+	unsigned long *loops = map_shared(_metadata, sizeof(*loops));
+	struct perf_event_attr attr = branches(false);
+	int fd, home, cpu, rounds = 0;
+	struct rng rng = rng_seed(env_number("SEED", 1));
+	pid_t pid, opener;
+	cpu_set_t cpus;
+	double end;
+
+	SKIP_WITHOUT_PMU();
+	ASSERT_EQ(0, cpus_online(&cpus));
+	home = pin_to_first_cpu();
+	ASSERT_LE(0, home);
+	cpu = cpu_next(&cpus, home);
+	/* On a single CPU the task does not run while this program does. */
+	if (cpu < 0)
+		return;
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid)
+		loop_without_end(cpu, loops);
+	wait_for_loops(loops);
+	opener = fork();
+	ASSERT_LE(0, opener);
+	if (!opener)
+		open_without_end(home, pid);
+	for (end = clock_seconds() + env_number("SECONDS", 2); !rounds || clock_seconds() < end; rounds++) {
+		usleep(50 + rng_below(&rng, 200));
+		fd = event_maker_perfmon.open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+		ASSERT_LE(0, fd);
+		wait_for_loops(loops);
+		EXPECT_LT(0, event_count(fd)) {
+			TH_LOG("in round %d", rounds);
+		}
+		close(fd);
+	}
+	TH_LOG("%d rounds", rounds);
+	kill(opener, SIGKILL);
+	kill(pid, SIGKILL);
+	waitpid(opener, NULL, 0);
+	waitpid(pid, NULL, 0);
+}
+
 TEST_HARNESS_MAIN

@@ -251,7 +251,13 @@ fn attach_to_task(
     loop {
         check_not_exiting(task)?;
         if let Some(result) = add_to_context(event, &event.target, &mut room, cpu, leader) {
-            return result;
+            let is_loaded = result?;
+            if !is_loaded {
+                // The task may be running nevertheless: whoever has just added the context has not
+                // loaded it yet, and may not get to run for a long time.
+                load_where_running(task);
+            }
+            return Ok(());
         }
         // The task has no context. The caller holds no RCU here, since the allocation of a context may sleep.
         let slots = Slots::new(INITIAL_SLOTS, GFP_KERNEL_ACCOUNT)?;
@@ -313,7 +319,7 @@ fn check_not_exiting(task: &Task) -> Result {
     Ok(())
 }
 
-/// Loads the context of a task, which has just been added to the table, on the CPU that runs the task.
+/// Loads the context of a task, which is in the table, on the CPU that runs the task, unless it is loaded.
 fn load_where_running(task: &Task) {
     // If the task was running when the context was added, and still runs on that CPU, the call below finds it there. If
     // the task is switched in later, the switch finds the context in the table and loads it.
@@ -339,18 +345,20 @@ fn attach_to_cpu(event: &Event, cpu: CpuId, leader: Option<&Event>) -> Result<()
     add_on_cpu(event, &event.target, leader)
 }
 
-/// Adds a slot of the event to the context of `target` by [`add_slot`], and grows `room` as needed. Returns `None` if
-/// `target` has no context.
+/// Adds a slot of the event to the context of `target` by [`add_slot`], and grows `room` as needed. Returns whether the
+/// context is loaded, or `None` if `target` has no context.
 fn add_to_context(
     event: &Event,
     target: &Target,
     room: &mut SlotMemory,
     cpu: Option<CpuId>,
     leader: Option<&Event>,
-) -> Option<Result<(), AttachError>> {
+) -> Option<Result<bool, AttachError>> {
     loop {
         let result = with_context(target, |here, slots| {
-            add_slot(here, slots, event, room, cpu, leader)
+            let is_loaded = here.is_some();
+            add_slot(here, slots, event, room, cpu, leader)?;
+            Ok(is_loaded)
         });
         let Some(Err(AttachError::Full(slot_count))) = result else {
             return result;
@@ -364,7 +372,8 @@ fn add_to_context(
 /// Adds a slot of the event to a context of `target`, a CPU or a cgroup on one CPU. Such a context exists already.
 fn add_on_cpu(event: &Event, target: &Target, leader: Option<&Event>) -> Result<(), AttachError> {
     let mut room = SlotMemory::for_event(event)?;
-    add_to_context(event, target, &mut room, None, leader).unwrap_or(Err(ENODEV.into()))
+    let result = add_to_context(event, target, &mut room, None, leader);
+    result.unwrap_or(Err(ENODEV.into())).map(|_is_loaded| ())
 }
 
 fn attach_to_cgroup(

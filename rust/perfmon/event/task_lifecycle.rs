@@ -69,7 +69,7 @@ pub(super) unsafe extern "C" fn on_new_task(
 }
 
 /// Calls `f` with the slots of the current task, if it has events. `f` gets the `ThisCpu` if the context is loaded. A
-/// context is not loaded on a CPU that is not used for counting, nor in the moments after the task got its first event.
+/// context is not loaded on a CPU that is not used for counting, nor while the first event of the task is being opened.
 fn with_current_task_slots(f: impl Fn(Option<ThisCpu<'_>>, &mut Slots)) {
     let _pinned = pin();
     let task = Task::current_raw();
