@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("8 CPUs merged", &|| count(merge(&chunks))),
     ];
     for (name, measure) in measures {
-        // The best of ten runs: other load on the machine only makes a run slower.
+        // Takes the best of ten runs, since other load on the machine only makes a run slower.
         let mut best = 0.0_f64;
         for _ in 0..10 {
             let start = Instant::now();

@@ -26,7 +26,7 @@ fn main() -> Result<(), Error> {
         let ready = sampler.wait(Some(left))?;
         for record in &sampler.records() {
             if let Record::Sample(sample) = record? {
-                // 64 bytes are a line of the cache.
+                // A cache line has 64 bytes.
                 *places.entry(sample.ip & !63).or_default() += 1;
             }
         }

@@ -36,7 +36,8 @@ fn main() -> Result<(), perfmon::Error> {
         *reading = page.read()?;
         spin(n);
     }
-    // The instructions outside of the loops are the same in each reading, so the difference cancels them.
+    // The two readings include the same instructions outside of the loops, so they cancel out in
+    // the difference.
     println!(
         "page: {}",
         (readings[3] - readings[2]) - (readings[2] - readings[1])

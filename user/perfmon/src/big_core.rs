@@ -47,8 +47,8 @@ pub(crate) fn on_cpus<T: Send>(cpus: &CpuSet, f: impl FnOnce(bool) -> T + Send) 
     result.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// The big cores. They don't change, and are looked up once, because [`BigCoreCpuid`] needs them for each leaf that it
-/// reads.
+/// The big cores. They never change, so they are looked up once: [`BigCoreCpuid`] needs them for
+/// each leaf that it reads.
 static BIG_CORES: LazyLock<Option<CpuSet>> = LazyLock::new(big_cores);
 
 /// Returns the big cores that Linux has found; `None` on a processor that is not hybrid.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The device: all calls that work without setting up a counter.
+//! The device: all calls that need no counter set up by the caller.
 
 use std::ops::Range;
 use std::path::Path;
@@ -18,8 +18,8 @@ pub const PATH: &str = "/dev/perfmon";
 
 /// The driver, open for reading. Any number of programs may have it open for reading at once.
 ///
-/// Every `Device`, in any process, can read the counters that the one program with a [`Session`](crate::Session) has
-/// set up.
+/// Every `Device`, in any process, can read the counters that a program has set up with its
+/// [`Session`](crate::Session).
 ///
 /// ```no_run
 /// let device = perfmon::Device::open()?;
@@ -233,7 +233,7 @@ impl Device {
             reserved: 0,
         };
         self.call(Call::Get2(&mut raw), attempt)?;
-        // The driver refuses an invalid select, so it never returns one.
+        // The driver refuses an invalid select, so it never returns an invalid select.
         let select = EventSelect::from_bits(raw.pmc2_select).ok_or_else(|| Error {
             attempt: attempt(),
             cause: Cause::Unexpected(Errno::ERANGE),
@@ -252,7 +252,7 @@ impl Device {
         let fixed = numbers(self.properties.fixed.number).map(CounterId::Fixed);
         let owned_counters = general
             .chain(fixed)
-            // Skips counters whose owner can't be read: no event gets them.
+            // Skips a counter if its owner can't be read, as for a number that no counter has.
             .filter_map(|id| Some((id, self.owner(id).ok()??)));
         Owners(owned_counters.collect())
     }

@@ -46,7 +46,7 @@ pub enum Attempt {
     Allocate(Alloc),
     /// Reading the number and the size of the allocated buffers.
     Allocation,
-    /// Configuring what a trace records.
+    /// Setting the configuration of a trace.
     Stage,
     /// Reading a trace's configuration.
     Staged,
@@ -153,7 +153,7 @@ impl fmt::Display for Attempt {
     }
 }
 
-/// A failure: what was attempted, and why it could not be done.
+/// A failure: the attempt, and the cause of its failure.
 ///
 /// ```
 /// use perfmon::{Cause, Device};
@@ -177,10 +177,10 @@ pub struct Error {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The device node does not exist (ENOENT), or nothing is behind it (ENODEV, ENXIO).
+    /// The device node does not exist (ENOENT), or no driver serves the node (ENODEV, ENXIO).
     #[error("there is no such device")]
     Absent,
-    /// The mode of the device node forbids it (EACCES or EPERM at open).
+    /// The mode of the device node forbids opening the node (EACCES or EPERM at open).
     #[error("the mode of the device node does not let this user open it")]
     NodeForbidden,
     /// Another program has the device open for counting (EBUSY at open).
@@ -198,7 +198,7 @@ pub enum Cause {
     /// The kernel is locked down (EPERM).
     #[error("the kernel is locked down")]
     LockedDown,
-    /// Linux's own policy for performance events forbids it (EACCES).
+    /// Linux's policy for performance events forbids the attempt (EACCES).
     #[error("the kernel's policy for performance events does not permit this process to do so")]
     Forbidden,
     /// The hardware counters are in use (EBUSY).
@@ -236,12 +236,12 @@ pub enum Cause {
         "the number of buffers differs from that of the CPUs, or a buffer has too many pages or none"
     )]
     InvalidAlloc,
-    /// The CPUs can't record what the configuration asks for (EINVAL).
+    /// The CPUs can't record an event of the configuration as the configuration asks (EINVAL).
     #[error(
         "the CPUs lack one of the events, have too few counters, or do not support a rate or a flag"
     )]
     InvalidConfig,
-    /// The ID is not a model-specific one, or the event select is not allowed (EINVAL).
+    /// The event ID is not model-specific, or the event select is not allowed (EINVAL).
     #[error("the ID is not a model-specific one, or the event select is not allowed")]
     InvalidEvent,
     /// The trace has no such buffer (EINVAL).
@@ -316,7 +316,8 @@ pub enum Cause {
     /// The ring's number of pages is not a power of 2, or too large (EINVAL).
     #[error("the number of pages is not a power of 2, or too large")]
     RingSize,
-    /// The event has no ring, since it is on all CPUs at once, and is inherited or counts a cgroup (EINVAL).
+    /// The event can't have a ring: it counts on all CPUs at once, and is inherited or counts a
+    /// cgroup (EINVAL).
     #[error("an event on all CPUs at once has no ring if it is inherited or counts a cgroup")]
     InheritedRing,
     /// The two events that would share a ring are of different tasks or CPUs (EINVAL).
@@ -423,7 +424,8 @@ impl Cause {
         }
     }
 
-    /// Returns the advice that depends only on the kind of cause, and not on the owners or the text that it contains.
+    /// Returns the advice that depends on the kind of cause alone, and not on the owners or the
+    /// text in the cause.
     fn own_help(&self) -> Option<&'static str> {
         match self {
             Self::Absent => Some(

@@ -57,7 +57,7 @@ pub struct CoreKind {
 }
 
 impl CoreKind {
-    /// The names of all kinds: the big cores, the small ones, and those of the low-power island.
+    /// The names of all kinds: big cores, small cores, and cores of the low-power island.
     pub const NAMES: [&'static str; 3] = ["cpu_core", "cpu_atom", "cpu_lowpower"];
 
     /// Creates a kind of core. `perf_type` and `cpus` are the files `type` and `cpus` of Linux's PMU `name` in sysfs,
@@ -112,7 +112,8 @@ impl Pmu {
         pmu.with_core_kinds(core_kinds_of_this_machine())
     }
 
-    /// Reads the leaves that describe the PMU from a reader of CPUID, which may be of another machine.
+    /// Reads the leaves that describe the PMU from `cpuid`, which may hold the CPUID of another
+    /// machine.
     #[must_use]
     pub fn from_cpuid(cpuid: &impl CpuIdReader) -> Self {
         let processor = Processor::read(|leaf, subleaf| {
@@ -124,8 +125,9 @@ impl Pmu {
                 edx: registers.edx,
             }
         });
-        // 0 for IA32_PERF_CAPABILITIES, which a program can't read: here it would only tell that counters can be written
-        // at full width, which does not matter.
+        // A program can't read IA32_PERF_CAPABILITIES, so 0 stands for its value. The capabilities
+        // then lack everything that this register reports: full-width writes, the formats of LBR
+        // and PEBS records, and the latency of retirement.
         let capabilities = processor.capabilities(0);
         let vendor = match &processor.vendor_id {
             b"AuthenticAMD" | b"HygonGenuine" => Vendor::Amd,
@@ -174,9 +176,9 @@ impl Pmu {
         })
     }
 
-    /// Limits the number of general counters to those that the driver uses on all CPUs. The kinds of cores keep their
-    /// own numbers, unless the driver leaves a counter to Linux's perf: it then uses only the counters before that one
-    /// on every kind.
+    /// Limits the number of general counters to the counters that the driver uses on all CPUs. Each
+    /// kind of core keeps its own number, unless the driver leaves a counter to Linux's perf: then
+    /// the driver uses only the counters with lower numbers, on every kind.
     #[must_use]
     pub fn with_counters_of(self, device: &Device) -> Self {
         let number = u8::try_from(device.properties().general.number).unwrap_or(u8::MAX);
@@ -198,8 +200,8 @@ impl Pmu {
         self
     }
 
-    /// Returns the model whose events the CPU has, if a table has it. On a hybrid processor it is the model of the core
-    /// that CPUID was read on.
+    /// Returns the model whose events the CPU has, if a table has it. On a hybrid processor, this
+    /// is the model of the core on which CPUID was read.
     #[must_use]
     pub fn model(&self) -> Option<&'static Model> {
         perfmon_events::model_of(&self.cpu)
@@ -218,8 +220,8 @@ impl Pmu {
         self.vendor
     }
 
-    /// Returns the microarchitecture, which determines properties that CPUID does not report. On a hybrid processor it is
-    /// that of the core that CPUID was read on.
+    /// Returns the microarchitecture, which determines properties that CPUID does not report. On a
+    /// hybrid processor, this is the microarchitecture of the core on which CPUID was read.
     #[must_use]
     pub fn microarchitecture(&self) -> Microarchitecture {
         self.processor.microarchitecture()
@@ -267,7 +269,7 @@ impl Pmu {
             })
     }
 
-    /// Returns the number of bits of an event select, up to the highest one.
+    /// Returns the width of an event select in bits: the number of its highest bit + 1.
     #[must_use]
     pub fn select_bits(&self) -> u32 {
         u64::BITS - self.select_mask().leading_zeros()
@@ -358,7 +360,8 @@ impl CpuIdReader for ModelCpuid {
             0 => [0x23, ebx, ecx, edx],
             1 => [version(), 0, 0, 0],
             7 => [0, 0, 0, u32::from(cpu.kind != Kind::Only) << 15],
-            // Version 4, counters of 48 bits, 8 architectural events, the last of which is that of fixed counter 3.
+            // Version 4, counters of 48 bits, 8 architectural events: the last of them is slots,
+            // which fixed counter 3 counts.
             0xa if is_intel => [
                 0x0830_0004 | general << 8,
                 u32::from(fixed < 4) << 7,
@@ -458,7 +461,7 @@ pub(crate) mod testing {
         ]))
     }
 
-    /// A Skylake with this number of general counters and no fixed ones.
+    /// A Skylake with this number of general counters, and no fixed counters.
     pub(crate) fn skylake_with(general: u8) -> Pmu {
         let model = perfmon_events::model("skylake").expect("it is there");
         Pmu::from_cpuid(&super::ModelCpuid {

@@ -23,9 +23,9 @@ pub struct Properties {
     pub general: Counters,
     /// Fixed-function counters.
     pub fixed: Counters,
-    /// Values that are not counted by the PMU, such as SMIs and temperature.
+    /// Values that no counter of the PMU counts, such as SMIs and temperature.
     pub misc: Counters,
-    /// The last branches can be recorded.
+    /// The CPUs can record the last branches.
     pub last_branch: bool,
 }
 

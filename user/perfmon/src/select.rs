@@ -59,16 +59,15 @@ pub enum Modes {
 /// An event select, which determines what a counter counts: `IA32_PERFEVTSELx` (Intel SDM, volume 3B, section
 /// 21.2.1.1), or AMD's `PERF_CTL` (AMD APM, volume 2, section 13.2.1), which has four more bits for the event number.
 ///
-/// The interrupt and enable bits are not part of it: the driver sets them.
+/// The interrupt bit and the enable bit are no part of the select: the driver sets them.
 ///
 /// ```
 /// use perfmon::{EventSelect, Modes};
 ///
-/// // Instructions, in user mode only.
-/// assert_eq!(EventSelect::new(0xc0, 0x00).modes(Modes::User).bits(), 0x0001_00c0);
-/// // Cycles in which at least two instructions retired, in both modes.
-/// assert_eq!(EventSelect::new(0xc0, 0x00).at_least(2).bits(), 0x0203_00c0);
-/// // An event number of 12 bits, as only AMD has them.
+/// // Instructions, in user mode only. assert_eq!(EventSelect::new(0xc0,
+/// 0x00).modes(Modes::User).bits(), 0x0001_00c0); // Cycles in which at least two instructions
+/// retired, in both modes. assert_eq!(EventSelect::new(0xc0, 0x00).at_least(2).bits(),
+/// 0x0203_00c0); // An event number of 12 bits, which only AMD's CPUs have.
 /// assert_eq!(EventSelect::new(0x1cd, 0x04).bits(), 0x1_0003_04cd);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -144,8 +143,8 @@ impl EventSelect {
         Self(self.0.with_modes(user, kernel))
     }
 
-    /// Sets the edge bit: counts how often the event's condition begins, not the cycles in which it holds. Useful with
-    /// a counter mask.
+    /// Sets the edge bit: counts how often the event's condition begins, and not the cycles in
+    /// which the condition holds. Useful with a counter mask.
     #[must_use]
     pub const fn edge(self) -> Self {
         Self(self.0.with_edge())

@@ -31,7 +31,8 @@ use crate::{Attempt, Cause, CounterId, Device, Error, EventSelect};
 #[derive(Debug)]
 pub struct Session {
     device: Device,
-    /// The counters in use. A second `Counter` on the same hardware would change the count of the first `Counter`.
+    /// The counters in use. They are noted because a second `Counter` on the same hardware counter
+    /// would change the count of the first.
     counters_in_use: Arc<Mutex<Vec<CounterId>>>,
 }
 
@@ -44,7 +45,7 @@ impl Session {
         Self::open_path(crate::PATH)
     }
 
-    /// Opens a session on the device node at `path`, as [`open`](Self::open) does on the usual one.
+    /// Opens a session on the device node at `path` instead of `/dev/perfmon`.
     ///
     /// # Errors
     /// As [`open`](Self::open).

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Safe output of untrusted text to terminals.
 
-/// Returns `text` without control sequences: each control character becomes a question mark, and each character that
-/// changes the direction of writing becomes an escape such as `\u{202e}`. Names of tasks, functions and files can hold
-/// any of these.
+/// Returns `text` without control sequences: each control character becomes a question mark, and
+/// each character that changes the direction of writing becomes an escape such as `\u{202e}`. Names
+/// of tasks, functions and files can hold all of these characters.
 #[must_use]
 pub fn printable(text: &str) -> String {
     let mut output = String::with_capacity(text.len());

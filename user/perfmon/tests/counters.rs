@@ -40,7 +40,8 @@ impl FakeDriver {
     }
 }
 
-// SAFETY: `Driver` requires that the descriptors are events of the kernel: this one opens none.
+// SAFETY: `Driver` requires that the descriptors of `open_event` are events of the kernel: this
+// driver opens no events.
 unsafe impl Driver for FakeDriver {
     fn call(&self, call: Call<'_>) -> Result<(), Errno> {
         if let Call::Properties(properties) = call {

@@ -58,7 +58,8 @@ unsafe impl Driver for FakeDriver {
                 properties.max_num_programmable_events = 2;
                 properties.max_num_fixed_events = 1;
             }
-            // General counter 0 is a program's, general counter 1 is free, fixed counter 0 is perf's.
+            // A program owns general counter 0, general counter 1 is free, and perf owns fixed
+            // counter 0.
             Call::GetOwner(owner) => match owner.num {
                 0 => {
                     owner.kind = 4;
@@ -351,7 +352,8 @@ fn einval_for_an_impossible_cpu_is_no_fault_of_the_event() {
 #[derive(Debug)]
 struct LimitedFrequency;
 
-// SAFETY: `Driver` requires files without `cap_user_rdpmc` in their first page: this one opens none.
+// SAFETY: `Driver` requires files without `cap_user_rdpmc` in their first page: this driver opens
+// no files.
 unsafe impl Driver for LimitedFrequency {
     fn call(&self, call: Call<'_>) -> Result<(), Errno> {
         match call {

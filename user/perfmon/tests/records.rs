@@ -114,7 +114,7 @@ proptest! {
         prop_assert_eq!(offset, bytes.len());
     }
 
-    /// One changed byte in valid records gets deeper into the decoder than random bytes.
+    /// Valid records with one changed byte reach deeper into the decoder than random bytes do.
     #[test]
     fn damaged_records_cause_no_panic(
         records in prop::collection::vec(any_record(), 1..20),
@@ -187,7 +187,7 @@ proptest! {
             Chunk::new(cpu, bytes)
         }).collect();
         expected.sort_by_key(|timed| (timed.time, timed.cpu));
-        // The order in which the chunks are given does not matter.
+        // The order of the chunks in the argument does not matter.
         let merged_records: Vec<_> = merge(chunks.iter().rev()).collect::<Result<_, _>>().unwrap();
         prop_assert_eq!(merged_records, expected);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Test of when the events of regions are chosen, in a process that has not passed a region before.
+//! Test of the moment at which the events of regions are chosen, in a process that has passed no
+//! region yet.
 
 use perfmon::event::region::{self, CannotSetEvents};
 use perfmon::{Event, Group, region};

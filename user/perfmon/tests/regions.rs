@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of regions that are passed when a thread ends. The example `regions` counts, where there is a device.
+//! Tests of regions that are passed when a thread ends. The example `regions` tests counting, on a
+//! machine with the device.
 
 use std::cell::RefCell;
 
@@ -34,7 +35,7 @@ fn a_pass_after_the_thread_has_closed_its_event_is_not_counted() {
     assert_eq!(end.get("instructions"), Some(0));
 }
 
-/// The other test passes regions too, so the events may already be chosen.
+/// The other test also passes regions, so the events may already be fixed.
 #[test]
 fn regions_count_few_events_which_are_chosen_once() {
     let events = Group::of(Event::instructions().user());

@@ -89,7 +89,7 @@ struct Ring {
 }
 
 impl Ring {
-    /// Moves the head to its position after this number of words.
+    /// Moves the head to the position after `words` words.
     fn with_head(mut self, words: u64) -> Self {
         self.head = words * 8;
         self
@@ -327,7 +327,7 @@ fn a_call_chain_is_read_over_the_end_of_the_ring() {
     for start in RING_WORDS - 14..=RING_WORDS {
         let (mut sampler, ring) = sampler(Event::cycles().period(97).callchain());
         let mut ring = ring.with_head(start);
-        // Moves the reader to the same position.
+        // Publishes the head again, to move the reader to the same position.
         ring.publish(ring.head);
         drop(sampler.records());
         assert_eq!(ring.tail(), start * 8);
@@ -448,7 +448,7 @@ fn an_overwritten_ring_has_the_newest_records() {
     assert_eq!(record_times(&mut sampler), [2, 1, 0]);
     assert_eq!(record_times(&mut sampler), [], "each is read once");
     assert_eq!(ring.tail(), 0, "the reader can't write there");
-    // A page has room for 73 samples of 56 bytes and 8 bytes more.
+    // A page has room for 73 samples of 56 bytes, and 8 bytes are left.
     for (from, to) in [(3, 76), (76, 150), (150, 500), (500, 501)] {
         put_records(&mut ring, from..to);
         let oldest = from.max(to - 73);
@@ -546,7 +546,7 @@ fn invalid_records_are_an_error_and_skipped() {
         ring.file.write_all_at(&header, place).unwrap();
         assert_eq!(read(&mut sampler), (0, bad_ring.clone()));
     }
-    // Heads that are more than a ring ahead, or not at a word.
+    // Heads that are more than a ring's length ahead, or not a multiple of a word.
     for more in [PAGE + 8, 1, u64::MAX - 7, 1 << 63] {
         ring.publish(ring.head.wrapping_add(more));
         assert_eq!(read(&mut sampler), (0, bad_ring.clone()));
@@ -557,7 +557,7 @@ fn invalid_records_are_an_error_and_skipped() {
     assert_eq!(read(&mut sampler), (1, None));
 }
 
-/// A child of fork(2) has zeros in place of the ring, also of its head.
+/// In a child of fork(2) the whole ring reads as zeros, also its head.
 #[test]
 fn a_ring_of_zeros_has_no_records() {
     for builder in [Event::cycles(), Event::cycles().overwrite()] {

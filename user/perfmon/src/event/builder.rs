@@ -17,7 +17,8 @@ use super::{Cgroup, Encoding, Event, EventLabel, Target, shared};
 use crate::sys::{Driver, EventOpen};
 use crate::{Attempt, Cause, Device, Error, Modes};
 
-/// The configuration of an [`Event`]: what it counts, of which tasks, and when. [`open`](Self::open) opens it.
+/// The configuration of an [`Event`]: the event, the counted tasks, and the times at which it
+/// counts. [`open`](Self::open) opens it.
 ///
 /// By default it counts the calling thread, on all CPUs, in user mode and in the kernel, as soon as it is opened.
 #[derive(Clone, Debug)]
@@ -28,7 +29,7 @@ pub struct Builder {
     pub(crate) attr: PerfEventAttr,
     /// Number of 4 KiB pages of the ring, if the event is sampled.
     pub(crate) pages: usize,
-    /// The event shares a counter in turns with others if no counter is free.
+    /// The event takes turns with other events on a counter if no counter is free.
     pub(super) takes_turns: bool,
 }
 
@@ -62,8 +63,9 @@ impl Builder {
         self.label.encoding()
     }
 
-    /// Counts on one kind of core of a hybrid processor only: that of Linux's PMU with this `type`. While a task runs on
-    /// another kind, [`running`](super::Reading::running) stands still.
+    /// Counts on one kind of core of a hybrid processor only. `core_type` is the `type` of Linux's
+    /// PMU for this kind. While a task runs on another kind, [`running`](super::Reading::running)
+    /// stands still.
     pub fn core_type(mut self, core_type: u32) -> Self {
         match self.attr.type_ {
             attr::PERF_TYPE_HARDWARE | attr::PERF_TYPE_HW_CACHE => {
@@ -103,8 +105,9 @@ impl Builder {
         self
     }
 
-    /// Counts the thread with this ID; a process's ID is that of its first thread. With
-    /// [`inherit`](Self::inherit) it counts also the threads that this one creates from then on.
+    /// Counts the thread with this ID. The ID of a process means its first thread. With
+    /// [`inherit`](Self::inherit), the event also counts the threads that this thread creates
+    /// later.
     pub fn pid(mut self, pid: u32) -> Self {
         // No thread has an ID above `i32::MAX`, so the kernel answers with ESRCH.
         self.target.tasks = Tasks::Pid(i32::try_from(pid).unwrap_or(i32::MAX));
@@ -123,15 +126,16 @@ impl Builder {
         self
     }
 
-    /// Counts the tasks of a cgroup and of its descendants while they belong to it: on all CPUs, as one sum, or on one
-    /// [CPU](Self::cpu). The same event takes one counter, for any number of cgroups.
+    /// Counts the tasks of a cgroup and of its descendants while they belong to it: on all CPUs, as
+    /// one sum, or on one [CPU](Self::cpu). Events with the same encoding share one counter,
+    /// however many cgroups they count.
     pub fn cgroup(mut self, cgroup: &Cgroup) -> Self {
         self.target.tasks = Tasks::Cgroup(cgroup.clone());
         self
     }
 
-    /// Counts also the threads and processes that the task creates, and those that they create. The count of the event
-    /// is the sum over all of them.
+    /// Counts also the descendants of the task: all threads and processes that it creates, directly
+    /// or indirectly. The count of the event is the sum over all of these tasks.
     pub fn inherit(self) -> Self {
         self.flag(PerfEventAttr::INHERIT, true)
     }
@@ -146,17 +150,18 @@ impl Builder {
         self.flag(PerfEventAttr::ENABLE_ON_EXEC, true)
     }
 
-    /// Lets the event share a counter in turns with other such events of the same task or CPU if no counter is free.
-    /// The event is then counted only for [`running`](super::Reading::running), a part of the time
-    /// [`enabled`](super::Reading::enabled). Such an event can be neither sampled nor [exclusive](Self::exclusive).
-    /// Members of a group take turns if their leader does.
+    /// Lets the event share a counter in turns with other such events of the same task or CPU if no
+    /// counter is free. The event then counts only for the time
+    /// [`running`](super::Reading::running), which is a part of the time
+    /// [`enabled`](super::Reading::enabled). Such an event can be neither sampled nor
+    /// [exclusive](Self::exclusive). Members of a group take turns if their leader does.
     pub fn rotate(mut self) -> Self {
         self.takes_turns = true;
         self
     }
 
-    /// Sets `pinned` of `perf_event_attr`: the event has a counter all the time. Events of this driver have one anyway,
-    /// unless they take [turns](Self::rotate).
+    /// Sets `pinned` of `perf_event_attr`: the event has a counter all the time. Events of this
+    /// driver always have a counter, unless they take [turns](Self::rotate).
     pub fn pinned(self) -> Self {
         self.flag(PerfEventAttr::PINNED, true)
     }
@@ -199,7 +204,8 @@ impl Builder {
         let driver: Arc<dyn Driver> = device.shared_driver();
         let mut attr = self.attr;
         if attr.sample_period == 0 {
-            // The driver refuses `precise_ip` without samples, as the kernel does, and a count is exact without it.
+            // Clears `precise_ip` for an event without samples: the driver, like the kernel,
+            // refuses it there, and a count is exact anyway.
             attr.flags &= !PerfEventAttr::PRECISE_IP;
         }
         match self.open_with(&driver, attr, leader) {
@@ -255,8 +261,9 @@ impl Builder {
         })
     }
 
-    /// Returns whether the driver has refused these attributes with EINVAL because of the frequency: it then accepts
-    /// them with a frequency of 1 Hz. The event that is opened for this check is disabled, and is closed at once.
+    /// Returns whether the driver has refused these attributes (EINVAL) because of the frequency.
+    /// To find out, opens a disabled event with the same attributes and a frequency of 1 Hz, and
+    /// closes it at once.
     fn has_too_high_frequency(
         &self,
         driver: &Arc<dyn Driver>,

@@ -38,9 +38,9 @@ impl Cgroup {
     /// The largest number of levels below the root that a cgroup with events can have.
     pub const MAX_LEVELS: usize = 32;
 
-    /// Creates a cgroup from a directory that is open already, without checking it: opening an event fails with
-    /// [`Cause::NotACgroup`](crate::Cause::NotACgroup) if the directory is not a cgroup's. Error messages call the
-    /// cgroup `path`.
+    /// Creates a cgroup from a directory that is open already. The directory is not checked here:
+    /// if it is not the directory of a cgroup, opening an event fails with
+    /// [`Cause::NotACgroup`](crate::Cause::NotACgroup). Error messages call the cgroup `path`.
     #[must_use]
     pub fn from_directory(descriptor: OwnedFd, path: &Path) -> Self {
         Self(Arc::new(Directory {

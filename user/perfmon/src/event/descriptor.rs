@@ -85,7 +85,7 @@ impl Event {
         self.control(EventCall::Disable { group: false })
     }
 
-    /// Zeroes the count, including that of inherited tasks.
+    /// Zeroes the count, including the counts of tasks that have inherited the event.
     ///
     /// # Errors
     /// None that are specific to this call.
@@ -93,7 +93,8 @@ impl Event {
         self.control(EventCall::Reset { group: false })
     }
 
-    /// Returns the event's ID, which records and group readings have (`PERF_EVENT_IOC_ID`).
+    /// Returns the event's ID, by which records and readings of a group name the event
+    /// (`PERF_EVENT_IOC_ID`).
     ///
     /// # Errors
     /// None that are specific to this call.
@@ -144,8 +145,9 @@ impl Event {
         Ok(lost)
     }
 
-    /// Returns the number of tasks that the event has stopped counting, because they executed a program that it must not
-    /// count: one with more rights (setuid, setgid, file capabilities), or an unreadable one. The count is then too low.
+    /// Returns the number of tasks that the event has stopped counting, because they executed a
+    /// program that the event must not count: a program with more rights (setuid, setgid, file
+    /// capabilities), or an unreadable program. The count is then too low.
     ///
     /// # Errors
     /// The errors of reading the descriptor's file in /proc.

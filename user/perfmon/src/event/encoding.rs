@@ -8,7 +8,7 @@ use perfmon_core::logic::event_attr as attr;
 use crate::EventSelect;
 use crate::spec::{CacheEvent, Meaning};
 
-/// An event by perf's numbers or by those of the CPU's manual.
+/// An event by perf's numbers or by the numbers in the CPU's manual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Encoding {
@@ -16,7 +16,8 @@ pub enum Encoding {
     Hardware(u32),
     /// `PERF_TYPE_HW_CACHE`: cache, operation and result in a byte each.
     Cache(u32),
-    /// An event select of the CPU's manual; its modes are those of the [`Builder`](super::Builder).
+    /// An event select of the CPU's manual. Its modes are ignored: the [`Builder`](super::Builder)
+    /// sets the modes.
     Raw(EventSelect),
     /// An event select, and the value of the extra register that the event needs: Intel's offcore responses, front-end
     /// events and snoop responses.

@@ -51,14 +51,15 @@ impl Cgroup {
         Self::open(mount.join(strip_mount(name, &mount)))
     }
 
-    /// Returns the mount point of the cgroups that perf counts. Their ids are also the ids in samples
-    /// ([`Builder::cgroup_ids`](super::Builder::cgroup_ids)). They are the cgroups of version 1 with the controller
-    /// `perf_event`, where that is mounted, and otherwise the cgroups of version 2. Of several mounts, the one with the
-    /// highest root wins, as it shows the most cgroups.
+    /// Returns the mount point of the cgroups that perf counts. Their ids are also the ids in
+    /// samples ([`Builder::cgroup_ids`](super::Builder::cgroup_ids)). These are the cgroups of
+    /// version 1 if a hierarchy with the controller `perf_event` is mounted, and otherwise the
+    /// cgroups of version 2. Of several mounts, the mount with the highest root wins, as it shows
+    /// the most cgroups.
     ///
     /// # Errors
-    /// [`Cause::NoCgroupMount`] if no cgroups are mounted, [`Cause::CgroupVersion1`] if only other hierarchies of
-    /// version 1 are.
+    /// [`Cause::NoCgroupMount`] if no cgroups are mounted, [`Cause::CgroupVersion1`] if only other
+    /// hierarchies of version 1 are mounted.
     pub fn mount_point() -> Result<PathBuf, Error> {
         let table = fs::read("/proc/self/mountinfo");
         let table = table.map_err(|error| unexpected_cause(&error));
@@ -98,8 +99,9 @@ enum MountKind {
     Version1WithPerf,
 }
 
-/// Finds the mount point of cgroups in the text of /proc/self/mountinfo, as [`Cgroup::mount_point`] describes it. The first
-/// of several equal mounts wins. In a container, the mount may be one that was passed in from the host.
+/// Finds the mount point of cgroups in the text of /proc/self/mountinfo, as [`Cgroup::mount_point`]
+/// describes it. The first of several equal mounts wins. In a container, the mount may have been
+/// passed in from the host.
 fn find_mount(table: &[u8]) -> Result<PathBuf, Cause> {
     let mut has_version_1 = false;
     let mut best: Option<((MountKind, isize), &[u8])> = None;

@@ -10,7 +10,8 @@ use super::Encoding;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventLabel {
     encoding: Encoding,
-    /// The caller's name. Not an `Arc<str>`, whose pointer has two words: labels are parts of errors, which should be small.
+    /// The caller's name. The type is not `Arc<str>`, whose pointer has two words, because labels
+    /// are parts of errors, and errors should be small.
     text: Option<Arc<String>>,
 }
 

@@ -4,8 +4,8 @@
 use super::{Counts, Event, Group};
 use crate::Error;
 
-/// Runs `work` and returns what it returns, with the instructions, cycles, branches and branch misses of the calling
-/// thread in user mode.
+/// Runs `work`. Returns its result, and the instructions, cycles, branches and branch misses of the
+/// calling thread in user mode.
 ///
 /// For other events, or to measure often, open a [`Group`] once: [`Group::measure`].
 ///

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events: counts of a task, of a task and all that it creates, of all tasks on a CPU, or of a cgroup.
+//! Events: counts of a task, of a task and its descendants, of all tasks on a CPU, or of a cgroup.
 //!
-//! An [`Event`] is a descriptor like that of `perf_event_open(2)`, on the driver's counters. A caller that may count a
-//! task with Linux's perf may count it here. Any number of programs can count at once, and each event has a counter of
-//! its own all the time. If no counter is free, opening fails with
-//! [`Cause::NoFreeCounter`](crate::Cause::NoFreeCounter), and the error names the programs that have the counters.
+//! An [`Event`] is a descriptor like a descriptor of `perf_event_open(2)`, on the driver's
+//! counters. A caller that may count a task with Linux's perf may count the task with an `Event`.
+//! Any number of programs can count at once, and each event has a counter of its own all the time.
+//! If no counter is free, opening fails with [`Cause::NoFreeCounter`](crate::Cause::NoFreeCounter),
+//! and the error names the programs that have the counters.
 //!
 //! ```no_run
 //! use perfmon::Event;
@@ -16,7 +17,8 @@
 //! ```
 //!
 //! - [`Event::named`]: any event by its name, as [`spec`](crate::spec) describes.
-//! - [`Builder`]: which event, of which tasks, when.
+//! - [`Builder`]: the configuration of an event: the counted tasks, and the times at which it
+//!   counts.
 //! - [`Cgroup`]: a cgroup to count.
 //! - [`Group`]: several events that count together, read at one moment.
 //! - [`measure`]: the counts of a closure.

@@ -111,7 +111,7 @@ impl Owners {
     }
 }
 
-/// The explanation if an event got no counter although every counter is free.
+/// The explanation for an event that got no counter although every counter is free.
 const NO_OWNER: &str = "no program has one: the events are too many, an event is exclusive, or a real-time program keeps a \
                         CPU busy (the kernel log names the CPU)";
 

@@ -18,10 +18,10 @@ use crate::{Attempt, Cause, Error};
 
 /// Counts the instructions of the calling thread in user mode until the returned value is dropped, under a name.
 ///
-/// [`set_events`](crate::event::region::set_events) chooses other events. A thread opens the events at its first region.
-/// They are read without a system call where possible, and what the readings themselves count is subtracted.
-/// [`totals`](crate::event::region::totals) returns the sums. A child of fork(2) begins with sums of 0; a pass that has
-/// begun before the fork does not count there.
+/// [`set_events`](crate::event::region::set_events) chooses other events. A thread opens the events
+/// at its first region. The counts are read without a system call where possible, and the overhead
+/// of reading is subtracted. [`totals`](crate::event::region::totals) returns the sums. In a child
+/// of fork(2) all sums begin at 0, and a pass that began before the fork does not count there.
 ///
 /// ```no_run
 /// fn parse(text: &str) -> usize {
@@ -96,7 +96,7 @@ impl Index<usize> for Total {
     }
 }
 
-/// The events of regions: those of [`set_events`], or else instructions in user mode.
+/// The events of regions, as chosen by [`set_events`]; by default instructions in user mode.
 static EVENTS: OnceLock<GroupBuilder> = OnceLock::new();
 
 fn events() -> &'static GroupBuilder {
@@ -127,7 +127,7 @@ pub fn set_events(events: GroupBuilder) -> Result<(), CannotSetEvents> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CannotSetEvents {
-    /// The number of events, this one, is more than [`MAX_EVENTS`].
+    /// The group has this number of events, which is more than [`MAX_EVENTS`].
     TooMany(usize),
     /// The events were chosen before, by [`set_events`] or by the first region.
     TooLate,
@@ -263,8 +263,8 @@ impl Meter {
             pages,
             overhead: Values::default(),
         };
-        // The smallest of eight differences: a reading may fall back to read(2), or be repeated, and is then more
-        // expensive.
+        // The overhead is the smallest of eight differences: a reading that falls back to read(2)
+        // or is repeated counts more.
         let mut overhead = [u64::MAX; MAX_EVENTS];
         for _ in 0..8 {
             let before = meter.read()?.counts;
@@ -288,7 +288,7 @@ impl Meter {
     }
 }
 
-/// Stores an error if it is the first one in this process.
+/// Stores the first error of this process; ignores later errors.
 #[cold]
 fn note_error(error: Error) {
     let generation = fork::generation();
@@ -297,7 +297,7 @@ fn note_error(error: Error) {
     first_error.get_or_insert((generation, error));
 }
 
-/// Stores the error of a pass that was in part on a core that lacks an event.
+/// Stores the error of a pass during which the thread ran on a core that lacks an event.
 #[cold]
 fn note_other_core() {
     let label = events().labels().next();
@@ -350,8 +350,8 @@ fn read() -> Option<Reading> {
     METER.try_with(read).ok()?
 }
 
-/// Opens the events of a thread at its first pass. A child of fork(2) opens events of its own, since the parent's count the
-/// thread of the parent.
+/// Opens the events of a thread at its first pass. A child of fork(2) opens events of its own,
+/// since the events of the parent count a thread of the parent.
 #[cold]
 fn reopen_and_read(meter: &RefCell<Option<ThreadMeter>>) -> Option<Reading> {
     let mut thread_meter = meter.try_borrow_mut().ok()?;
@@ -381,22 +381,24 @@ impl RegionSite {
         Pass {
             site: self,
             generation: fork::generation(),
-            // Read last, so that the rest of this function is not counted.
+            // The counts are read last, so that the rest of this function is not counted.
             begin: read().map(|reading| reading.moment),
             thread: PhantomData,
         }
     }
 
-    /// Returns whether the sums are those of this process.
+    /// Returns whether the sums belong to this process, and not to a process that has forked it.
     #[inline]
     fn is_registered(&self) -> bool {
         self.registered_in.load(Ordering::Relaxed) == fork::generation() + 1
     }
 
-    /// Adds the site to the list. In a child of fork(2) that has the site already, sets the sums to 0.
+    /// Sets the sums to 0, and adds the site to the list unless the list has it, as in a child of
+    /// fork(2).
     #[cold]
     fn register(&'static self) {
-        // Without memory for this, opening the events fails as well, and their error is noted.
+        // The error is ignored: without memory to register the handlers of fork(2), opening the
+        // events fails as well, and that error is stored.
         let _ = watch_forks();
         let mut regions = REGIONS.lock();
         if self.is_registered() {
@@ -459,7 +461,7 @@ impl Pass {
 impl Drop for Pass {
     #[inline]
     fn drop(&mut self) {
-        // The pass began before a fork, and counts in the parent only.
+        // The pass began before a fork, so it counts in the parent only.
         if self.generation != fork::generation() {
             return;
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The device that the events of a program share, so that they need one descriptor of it instead of one each.
+//! The device that the events of a program share, so that all of them need only one descriptor of
+//! the device.
 
 use std::sync::{Arc, Mutex, TryLockError, Weak};
 
@@ -13,9 +14,11 @@ static SHARED_DEVICE: Mutex<Option<(Weak<dyn Driver>, crate::Properties)>> = Mut
 pub(crate) fn device() -> Result<Device, Error> {
     let mut shared = match SHARED_DEVICE.try_lock() {
         Ok(shared) => shared,
-        // The lock protects one assignment: a panic can't leave it half done.
+        // A poisoned lock can be used: it protects a single assignment, which a panic can't leave
+        // half done.
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-        // Another thread opens the device. In a child of fork(2) it may be a thread that the child does not have.
+        // Another thread has the lock while it opens the device. In a child of fork(2) this may be
+        // a thread of the parent, which would never unlock it.
         Err(TryLockError::WouldBlock) => return Device::open(),
     };
     if let Some((driver, properties)) = shared.as_ref() {

@@ -16,7 +16,7 @@ use super::{Event, Group, Reading};
 use crate::sys::Area;
 use crate::{Attempt, Cause, Error};
 
-/// `struct perf_event_mmap_page`, as far as a reader needs it; the kernel writes it.
+/// The members of `struct perf_event_mmap_page` that a reader needs. The kernel writes the page.
 #[repr(C)]
 #[derive(Debug)]
 struct Page {
@@ -132,9 +132,10 @@ impl UserPage<'_> {
         self.page.read(self.event)
     }
 
-    /// Returns the count like [`read`](Self::read), and its times, which tell whether the count is complete: between two
-    /// readings [`uncounted`](Reading::uncounted) grows if the thread ran while the event had no counter, as on a core of a
-    /// hybrid processor that lacks the event. By RDPMC, the times are those of the moment when the event got its counter.
+    /// Returns the count like [`read`](Self::read), and its times, which tell whether the count is
+    /// complete: between two readings [`uncounted`](Reading::uncounted) grows if the thread ran
+    /// while the event had no counter, as on a core of a hybrid processor that lacks the event. If
+    /// the count is read by RDPMC, the times are as of the moment when the event got its counter.
     ///
     /// # Errors
     /// As [`Event::read`].
@@ -257,8 +258,8 @@ impl Page {
         )
     }
 
-    /// Returns how long the event was enabled and not counted, in nanoseconds. It stays the same while the event has a
-    /// counter.
+    /// Returns how long the event was enabled and not counted, in nanoseconds. The result stays the
+    /// same while the event has a counter.
     #[inline]
     fn uncounted(&self) -> u64 {
         let (enabled, running) = self.times();
@@ -319,8 +320,9 @@ impl PageMapping {
         let page = self.page();
         loop {
             let sequence = page.lock.load(Ordering::Relaxed);
-            // The kernel writes the page on the CPU where this thread runs, like an interrupt handler, so it is enough
-            // that the compiler keeps the order.
+            // The kernel writes the page only on the CPU where this thread runs, like an interrupt
+            // handler. So a fence for the compiler keeps the order of the loads; the CPU needs
+            // none.
             compiler_fence(Ordering::SeqCst);
             let index = page.index.load(Ordering::Relaxed);
             let offset = page.offset.load(Ordering::Relaxed);

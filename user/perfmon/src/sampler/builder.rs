@@ -8,7 +8,8 @@ use super::record::{SAMPLE_FIELDS, SampleShape};
 use crate::event::{Builder, Event, shared};
 use crate::{Device, Error};
 
-/// Fields after the call chain, which only [`RawRecord`](super::RawRecord) shows.
+/// The fields that follow the call chain in a sample. Only [`RawRecord`](super::RawRecord) shows
+/// them.
 const RAW_ONLY_FIELDS: u64 = attr::PERF_SAMPLE_BRANCH_STACK
     | attr::PERF_SAMPLE_REGS_USER
     | attr::PERF_SAMPLE_STACK_USER
@@ -37,9 +38,10 @@ impl Builder {
     /// the event. Level 0 asks for samples by interrupts instead, levels 1 and 2 mean the same, and level 3 asks for an
     /// even distribution of the samples.
     ///
-    /// Opening fails with [`Cause::NotSupported`](crate::Cause::NotSupported) if the CPU lacks PEBS, or if the event
-    /// asks for something that PEBS samples can't have. Samples with call chains, registers, stacks, counts or branches
-    /// cost an interrupt each: see `Documentation/precise-samples.rst`.
+    /// Opening fails with [`Cause::NotSupported`](crate::Cause::NotSupported) if the CPU lacks
+    /// PEBS, or if the configuration asks for something that PEBS samples can't have. Samples with
+    /// call chains, registers, stacks, counts or branches cost an interrupt each: see
+    /// `Documentation/precise-samples.rst`.
     pub fn precise(mut self, level: u8) -> Self {
         self.attr.flags = self.attr.flags & !PerfEventAttr::PRECISE_IP
             | u64::from(level) * PerfEventAttr::PRECISE_LEVEL & PerfEventAttr::PRECISE_IP;
@@ -123,14 +125,15 @@ impl Builder {
         )
     }
 
-    /// Records the executable mappings that tasks make: [`Map`](super::Record::Map). It needs a kernel where
-    /// [`Info::has_mappings`](crate::Info::has_mappings) is set.
+    /// Records the executable mappings that tasks make: [`Map`](super::Record::Map). Requires a
+    /// kernel where [`Info::has_mappings`](crate::Info::has_mappings) is set.
     pub fn mappings(self) -> Self {
         self.flag(PerfEventAttr::MMAP | PerfEventAttr::MMAP2, true)
     }
 
-    /// Records the mappings that can't be executed, which are those of data. [`mappings`](Self::mappings) records those
-    /// of code. Both need a kernel where [`Info::has_mappings`](crate::Info::has_mappings) is set.
+    /// Records the mappings of data, which can't be executed. [`mappings`](Self::mappings) records
+    /// the mappings of code. Both need a kernel where
+    /// [`Info::has_mappings`](crate::Info::has_mappings) is set.
     pub fn data_mappings(self) -> Self {
         self.flag(PerfEventAttr::MMAP_DATA, true)
     }
@@ -151,7 +154,8 @@ impl Builder {
         self
     }
 
-    /// Lets the newest records overwrite the oldest, like a flight recorder: see [`Sampler::pause`](super::Sampler::pause).
+    /// Lets the newest records overwrite the oldest records, like a flight recorder: see
+    /// [`Sampler::pause`](super::Sampler::pause).
     pub fn overwrite(self) -> Self {
         self.flag(PerfEventAttr::WRITE_BACKWARD, true)
     }
@@ -172,10 +176,11 @@ impl Builder {
     /// ```
     ///
     /// # Errors
-    /// As [`open`](Self::open); [`Cause::RingSize`](crate::Cause::RingSize) if the number of pages is not a power of 2;
-    /// [`Cause::InheritedRing`](crate::Cause::InheritedRing) for an event that is [inherited](Self::inherit) or
-    /// of a cgroup, and not on [one CPU](Self::cpu);
-    /// [`Cause::MemoryLimit`](crate::Cause::MemoryLimit) for more pages than the user may pin.
+    /// As [`open`](Self::open); [`Cause::RingSize`](crate::Cause::RingSize) if the number of pages
+    /// is not a power of 2; [`Cause::InheritedRing`](crate::Cause::InheritedRing) for an event that
+    /// is [inherited](Self::inherit) or counts a cgroup, unless it counts on [one CPU](Self::cpu)
+    /// only; [`Cause::MemoryLimit`](crate::Cause::MemoryLimit) for more pages than the user may
+    /// pin.
     pub fn sample(&self) -> Result<Sampler, Error> {
         self.sample_on(&shared::device()?)
     }
@@ -198,7 +203,7 @@ impl Builder {
         self.attr.sample_period != 0
     }
 
-    /// Returns which of the optional fields that this library decodes the samples have.
+    /// Returns the optional fields that this library decodes and that the samples have.
     pub(super) fn shape(&self) -> SampleShape {
         let has_field = |field| self.attr.sample_type & field != 0;
         SampleShape {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Samples of programs: a ring that the kernel writes records to while the program runs.
 //!
-//! A [`Sampler`] is an [`Event`] with a ring. [`Builder`] says what is sampled and how often:
+//! A [`Sampler`] is an [`Event`] with a ring. A [`Builder`] chooses the event and the period of its
+//! samples:
 //!
 //! ```no_run
 //! use perfmon::Event;
@@ -27,11 +28,13 @@
 //! - **Async**: a sampler is a descriptor ([`AsFd`], [`AsRawFd`]) that becomes readable when the ring is half full, or as
 //!   [`wake_after`](Builder::wake_after) says. It fits into poll(2), epoll(7), and `AsyncFd` of Tokio.
 //! - **Flight recording**: a ring with [`overwrite`](Builder::overwrite) holds the newest records.
-//! - **Several events** can share a ring, and so have one order of records and one descriptor: [`Sampler::add`].
+//! - **Several events** can share a ring ([`Sampler::add`]). Their records are then in one order,
+//!   and one descriptor is enough to wait for all of them.
 //! - **Programs with children**: [`inherit`](Builder::inherit) needs a sampler for each [CPU](Builder::cpu), as Linux's perf
 //!   does.
-//! - **Names**: [`tasks`](Builder::tasks) and [`mappings`](Builder::mappings) record what addresses mean, in the same ring.
-//!   A [`dummy`](Event::dummy) event has these records without samples.
+//! - **Names**: [`tasks`](Builder::tasks) and [`mappings`](Builder::mappings) record in the same
+//!   ring the names and files that addresses belong to. A [`dummy`](Event::dummy) event has these
+//!   records without samples.
 //! - **Nothing in a ring is trusted**: whatever another program writes there, reading the ring returns an error and never
 //!   faults.
 
@@ -62,10 +65,11 @@ pub use wait::Ready;
 /// An event that writes samples into a ring, until it is dropped. [`Builder::sample`] opens it.
 #[derive(Debug)]
 pub struct Sampler {
-    /// The first event's ring; declared first, so that it is unmapped before the events are closed.
+    /// The first event's ring. This field is declared first, so that the ring is unmapped before
+    /// the events are closed.
     ring: RingMapping,
-    /// The reader's position: bytes read since the ring was mapped. Not read back from the ring, because other programs may
-    /// write there.
+    /// The reader's position: bytes read since the ring was mapped. The position is stored here,
+    /// and never read back from the ring, because other programs may write there.
     tail: u64,
     shape: SampleShape,
     /// The events with their IDs; the first event owns the ring.
@@ -138,8 +142,9 @@ impl Sampler {
 
     /// Returns the records that were written since the last call, in their order.
     ///
-    /// Dropping them frees their space in the ring. A ring with [`overwrite`](Builder::overwrite) returns the newest
-    /// records first, back to the oldest that is not overwritten: [`pause`](Self::pause) it before.
+    /// Dropping them frees their space in the ring. A ring with [`overwrite`](Builder::overwrite)
+    /// returns the newest record first and the oldest record that is not overwritten last.
+    /// [`pause`](Self::pause) such a ring before this call.
     pub fn records(&mut self) -> Records<'_> {
         let event = &self.events[0].1;
         Records::new(&self.ring, &mut self.tail, event, self.shape)
@@ -177,7 +182,7 @@ impl Sampler {
     pub fn pause_all<'a>(samplers: impl IntoIterator<Item = &'a Self>) -> Result<(), Error> {
         let mut samplers = samplers.into_iter();
         samplers.try_for_each(|sampler| sampler.call(EventCall::Pause(true)))?;
-        // Waits until the kernel has finished the records that it had begun.
+        // Waits until the kernel has finished all records that it had begun before the pause.
         wait_for_kernel();
         Ok(())
     }

@@ -57,7 +57,8 @@ impl SampleShape {
 pub enum Record<'a> {
     /// A sample, taken after each period of events.
     Sample(Sample<'a>),
-    /// This number of samples was lost here: the ring was full, or the interrupt came too late.
+    /// The kernel lost this number of samples at this place: the ring was full, or the interrupt
+    /// came too late.
     #[expect(missing_docs, reason = "documented with the variant")]
     Lost { samples: u64, stamp: Stamp },
     /// A task has a new name; `exec` is set if an exec gave it.
@@ -82,9 +83,9 @@ pub enum Record<'a> {
         parent: Task,
         stamp: Stamp,
     },
-    /// A task has made an executable mapping, or made a mapping executable. With
-    /// [`Builder::data_mappings`](crate::event::Builder::data_mappings), also: a task has made a mapping that can't be
-    /// executed.
+    /// A task has made an executable mapping, or has made an existing mapping executable. With
+    /// [`Builder::data_mappings`](crate::event::Builder::data_mappings), also: a task has made a
+    /// mapping that can't be executed.
     Map(Mapping<'a>),
     /// The task is switched in, or out if `out` is set; `preempted` means that it could still run. Events of a CPU also
     /// record the `other` task of the switch.
@@ -113,7 +114,7 @@ pub struct Sample<'a> {
     pub ip: u64,
     /// The address is in the kernel.
     pub kernel: bool,
-    /// Number of events since the last sample.
+    /// The number of events since the previous sample.
     pub period: u64,
     /// The address of the data that the instruction reads or writes, 0 if it has none; `None` unless the sampler records
     /// [data addresses](crate::event::Builder::data_addresses).
@@ -135,9 +136,9 @@ impl<'a> Sample<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Frame {
-    /// In the kernel.
+    /// An address in the kernel.
     Kernel(u64),
-    /// In the program.
+    /// An address in the program.
     User(u64),
 }
 
@@ -159,7 +160,8 @@ pub struct Callchain<'a> {
     next: usize,
     /// Index after the last word.
     end: usize,
-    /// The next addresses are in the kernel. The last mark decides that; before the first mark, the sample's mode does.
+    /// The next addresses are in the kernel, as the last mark says. Before the first mark, the mode
+    /// of the sample decides.
     in_kernel: bool,
 }
 
@@ -192,7 +194,7 @@ impl<'a> Record<'a> {
         if record.kind() == PERF_RECORD_SAMPLE {
             return Sample::new(record, shape).map(Self::Sample);
         }
-        // Called only for known kinds: nothing is read of a record of unknown kind.
+        // The stamp is read only for known kinds, since only their layout is known.
         let stamp = || Stamp::at_end(record);
         Some(match record.kind() {
             PERF_RECORD_LOST => {

@@ -10,8 +10,9 @@ use super::{RawRecord, Record};
 use crate::sys::RingMapping;
 use crate::{Attempt, Cause, Error, Event};
 
-/// The records that a ring held at the moment of [`Sampler::records`](super::Sampler::records). They stay in the ring
-/// until this value is dropped, which frees the space of all of them, including those that were not read.
+/// The records that a ring held at the moment of [`Sampler::records`](super::Sampler::records).
+/// They stay in the ring until this value is dropped, which frees the space of all records,
+/// including unread records.
 #[derive(Debug)]
 pub struct Records<'a> {
     ring: &'a RingMapping,
@@ -30,9 +31,10 @@ impl<'a> Records<'a> {
         event: &'a Event,
         shape: SampleShape,
     ) -> Self {
-        // ATOMICS: Pairs with the kernel's store of the head: all records before the head are complete then.
+        // ATOMICS: Pairs with the kernel's store of the head: all records before the loaded head
+        // are complete.
         let head = ring.head().load(Ordering::Acquire);
-        // A child of fork(2) finds zeros in place of the ring, and no records.
+        // In a child of fork(2) the ring reads as zeros. A head of 0 therefore means no records.
         let head = if head == 0 { *tail } else { head };
         Self {
             ring,
@@ -58,7 +60,8 @@ impl<'a> Records<'a> {
         self.ring.tail().is_none()
     }
 
-    /// Returns the number of bytes written since the last reading, including overwritten ones.
+    /// Returns the number of bytes written since the last reading, including bytes that are
+    /// overwritten by now.
     fn bytes_written_backward(&self) -> u64 {
         self.tail.wrapping_sub(self.head)
     }
@@ -82,7 +85,8 @@ impl<'a> Records<'a> {
         } else {
             *self.tail
         };
-        // Another program may have written a wrong head. The kernel is never ahead by more than the ring's length.
+        // The kernel is never ahead of the reader by more than the ring's length. A greater
+        // distance means that another program has written a wrong head.
         let aligned_bytes = usize::try_from(bytes)
             .ok()
             .filter(|bytes| bytes % WORD == 0);

@@ -25,7 +25,8 @@ impl Task {
         Self { pid, tid }
     }
 
-    /// Decodes a task and its parent from two words: one has both process IDs, the other both thread IDs.
+    /// Decodes a task and its parent from two words: `pids` has both process IDs, `tids` has both
+    /// thread IDs.
     pub(super) const fn parse_with_parent(pids: u64, tids: u64) -> (Self, Self) {
         let (pid, parent) = split_word(pids);
         let (tid, parent_tid) = split_word(tids);
@@ -55,7 +56,7 @@ pub struct Stamp {
 pub struct TaskName([u8; 16]);
 
 impl TaskName {
-    /// Decodes a name of up to 8 bytes from a word, or a longer one from two.
+    /// Decodes a name of at most 8 bytes from `first`, or a longer name from both words.
     pub(super) fn new(first: u64, second: Option<u64>) -> Self {
         let mut name = [0; 16];
         name[..8].copy_from_slice(&first.to_ne_bytes());

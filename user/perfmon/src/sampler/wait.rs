@@ -20,8 +20,9 @@ pub enum Ready {
     Nothing,
 }
 
-/// Waits on one of a ring's events, since all of them become readable with the ring. An event whose tasks have ended hangs
-/// up, so that poll(2) returns at once: the next event is waited on instead.
+/// Waits on one event of a ring, since all events of a ring become readable together. An event
+/// whose tasks have ended hangs up, which makes poll(2) return at once; the next event is then
+/// waited on instead.
 #[derive(Debug, Default)]
 pub(super) struct Waiter {
     /// Index of the first event that has not hung up.
@@ -59,7 +60,7 @@ impl Waiter {
             if events.contains(PollFlags::POLLIN) {
                 return Ok(Ready::Records);
             }
-            // Another thread that waits may have moved on already.
+            // The exchange fails if another waiting thread has already gone on to the next event.
             let _ =
                 self.first
                     .compare_exchange(index, index + 1, Ordering::Relaxed, Ordering::Relaxed);

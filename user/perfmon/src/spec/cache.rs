@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The cache events that a PMU can count.
 //!
-//! The encodings are the module's own (`rust/perfmon/logic/cache_events.rs`).
+//! The encodings come from the module (`rust/perfmon/logic/cache_events.rs`).
 
 use perfmon_core::logic::cache_events::cache_event;
 

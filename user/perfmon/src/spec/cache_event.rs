@@ -11,7 +11,7 @@ pub struct CacheEvent {
     is_miss: bool,
 }
 
-/// The caches in the order of perf's numbers, and the operations that make sense there.
+/// The caches in the order of perf's numbers, each with the operations that make sense for it.
 const CACHES: [(&str, &[usize]); 7] = [
     ("L1-dcache", &[LOAD, STORE, PREFETCH]),
     ("L1-icache", &[LOAD, PREFETCH]),
@@ -57,9 +57,9 @@ const OPERATION_WORDS: [&[&str]; 3] = [
     ],
 ];
 
-/// Words for the result of all accesses.
+/// The words that perf accepts for the result "all accesses".
 const ACCESS_WORDS: [&str; 5] = ["", "-refs", "-reference", "-ops", "-access"];
-/// Words for the result of misses.
+/// The words that perf accepts for the result "misses".
 const MISS_WORDS: [&str; 2] = ["-misses", "-miss"];
 
 /// Parses the name after the cache: an optional operation, and its result.
@@ -77,7 +77,8 @@ fn is_miss(result: &str) -> Option<bool> {
     (is_miss || ACCESS_WORDS.contains(&result)).then_some(is_miss)
 }
 
-/// Indices of the last-level cache and the NUMA nodes in [`CACHES`]: on Intel their events need an extra register.
+/// The indices of the last-level cache and of the NUMA nodes in [`CACHES`]. On Intel, their events
+/// need an extra register.
 const OFF_CORE_CACHES: [usize; 2] = [2, 6];
 
 /// Returns all cache events that perf names.
@@ -124,8 +125,8 @@ impl CacheEvent {
         cache | operation << 8 | u32::from(self.is_miss) << 16
     }
 
-    /// Returns whether the event is one of the last-level cache or of NUMA nodes, which needs an extra register on
-    /// Intel.
+    /// Returns whether the event is of the last-level cache or of NUMA nodes. Such an event needs
+    /// an extra register on Intel.
     pub(super) fn is_off_core(self) -> bool {
         OFF_CORE_CACHES.contains(&self.cache)
     }

@@ -76,7 +76,7 @@ impl Fault {
         }
     }
 
-    /// Converts the fault to an error that shows its place in the whole text.
+    /// Converts the fault to an error that shows the fault's place in the whole text.
     pub(super) fn into_error(self, text: &str) -> SpecError {
         SpecError {
             spec: text.to_owned(),
@@ -143,7 +143,8 @@ impl fmt::Display for SpecError {
             help,
             ..
         } = &self.fault;
-        // The caret's column is a number of characters, which a tab or a line break in the text would falsify.
+        // Replaces tabs and line breaks: the caret's column counts characters, and they would move
+        // the caret to a wrong place.
         let printable_text: String = self
             .spec
             .chars()
@@ -153,7 +154,7 @@ impl fmt::Display for SpecError {
         let carets = self.spec[span.clone()].chars().count().max(1);
         writeln!(f, "{message}")?;
         writeln!(f, "  {printable_text}")?;
-        // `repeat` instead of a width in the format, which is limited to 65535.
+        // Uses `repeat`, because the width in a format is limited to 65535.
         write!(f, "  {}{}", " ".repeat(column), "^".repeat(carets))?;
         match help {
             Some(help) => write!(f, "\n{}", help.text()),

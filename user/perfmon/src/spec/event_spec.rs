@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An event that a text asks for, with what the text says of it and the counters that can count it.
+//! An event that a text asks for, with the options in the text, and the counters that can count the
+//! event.
 
 use super::listed;
 use super::meaning::Meaning;
@@ -9,7 +10,7 @@ use crate::{CounterId, EventSelect, Modes, Pmu};
 /// An event that a text asks for, on a PMU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventSpec {
-    /// Name as it was written, or the name of `name=`.
+    /// The name as it was written, or the value of `name=`.
     pub label: String,
     /// The event that perf's name means on all CPUs, if the text has such a name.
     pub meaning: Option<Meaning>,
@@ -30,7 +31,8 @@ pub struct EventSpec {
     pub pinned: Option<CounterId>,
     /// The number of the group in the text: events with the same number are a group.
     pub group: Option<usize>,
-    /// Precision of the samples, if `:p` to `:ppp` or `:P` gives one. Counting ignores it.
+    /// The precision of the samples (`:p` to `:ppp`, `:P`); `None` if the text gives none. Counting
+    /// ignores it.
     pub precision: Option<Precision>,
     /// The period or frequency of `period=` or `freq=`. Counting ignores it.
     pub rate: Option<SampleRate>,
@@ -41,7 +43,8 @@ pub struct EventSpec {
     pub missing: Option<String>,
 }
 
-/// The required distance of a sample from the instruction of the event, by perf's modifiers.
+/// The required precision of samples: how far a sample may be from the instruction that caused the
+/// event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
     /// `:p` to `:ppp`: 1 to 3, as [`Builder::precise`] takes it.

@@ -166,8 +166,9 @@ pub(super) fn register_of(
         config1: value,
         ..PerfEventAttr::ZERO
     };
-    // The format of precise samples is in a register that only the driver can read, so this assumes one format. Slow
-    // loads, which are counted with precise samples only, need the same register in each format.
+    // Only the driver can read the register with the format of precise samples, so this code
+    // assumes format 4. The format makes no difference: slow loads, the only events that are
+    // counted with precise samples alone, need the same register in each format.
     let sampling = Capabilities {
         pebs: Some(PebsFormat::Four),
         ..counting
@@ -237,7 +238,7 @@ pub(super) fn needs_own_counter_choice(event: &Event, pmu: &Pmu) -> bool {
         return false;
     };
     if is_sampled_only(event) {
-        // The driver knows the limits of precise samples.
+        // The driver's tables have the limits of events that are counted with precise samples only.
         return false;
     }
     let driver_counters = OnCounters::of(Select::from_bits(select.bits()), pmu);
@@ -272,8 +273,8 @@ impl Pmu {
     }
 }
 
-/// Returns whether this PMU counts the event of a select. In QEMU's emulation most events stay at 0; a real PMU counts
-/// all events.
+/// Returns whether this PMU counts the event of a select. In QEMU's emulation the counts of most
+/// events stay at 0; a real PMU counts all events.
 pub(super) fn is_counted(select: Select, pmu: &Pmu) -> bool {
     let unit_mask = u16::from_le_bytes([select.unit_mask(), select.unit_mask_2()]);
     !pmu.is_emulated() || is_emulated_number(select.event(), unit_mask, pmu)

@@ -194,7 +194,7 @@ fn events_that_the_driver_cannot_count_are_refused_with_the_reason() {
             "{message}"
         );
         assert!(message.contains(reason), "{message}");
-        // In a list with other events the parser returns the event as one that the CPU lacks.
+        // In a list with other events, the parser returns the event as absent instead of failing.
         let events = parse_or_absent(&format!("cycles,{text}"), &pmu).expect("cycles are there");
         assert!(
             events[1]
@@ -386,13 +386,13 @@ fn wrong_values_of_extra_registers_are_refused() {
         let fault = fault_text(text, &pmu("skylake"));
         assert!(fault.contains(message), "{text}: {fault}");
     }
-    // A register that is not needed, and the value 0, change nothing.
+    // `config1` changes nothing if the event needs no extra register, or if the value is 0.
     let event = parse_one("cpu/event=0xc4,config1=0/", &pmu("skylake"));
     assert!(matches!(event.encoding, Some(Encoding::Raw(_))));
 }
 
-/// Models whose extra registers the driver does not write: threads of a core, or two cores, share them, or they are
-/// `MSR_OMR_*`.
+/// Models whose extra registers the driver does not write, because threads of a core or two cores
+/// share a register, or because the registers are `MSR_OMR_*`.
 const MODELS_WITH_UNWRITTEN_REGISTERS: [&str; 8] = [
     "nehalemep",
     "nehalemex",
@@ -522,8 +522,8 @@ fn emulation_offers_only_events_that_it_counts() {
     );
 }
 
-/// Names that mean an architectural event, but have another encoding in Intel's list: that of a precise event with the
-/// same count, or that of the fixed counter.
+/// Names of architectural events that have another encoding in Intel's list: the encoding of a
+/// precise event with the same count, or the encoding of the fixed counter.
 const NAMES_WITH_OTHER_ENCODINGS: [&str; 4] = [
     "BR_INST_RETIRED.ALL_BRANCHES",
     "BR_MISP_RETIRED.ALL_BRANCHES",

@@ -34,7 +34,8 @@ pub enum Meaning {
 
 use Meaning as M;
 
-/// Every meaning with its `PERF_COUNT_HW_*`, if it has one, and its names for perf, the preferred one first.
+/// Every meaning, with its `PERF_COUNT_HW_*` (`None` if perf has none), and with perf's names, the
+/// preferred name first.
 const MEANINGS: &[(Meaning, Option<u32>, &[&str])] = &[
     (
         M::Instructions,
@@ -97,7 +98,7 @@ impl Meaning {
         row.and_then(|(_, number, _)| *number)
     }
 
-    /// Returns perf's names, the preferred one first.
+    /// Returns perf's names, the preferred name first.
     #[must_use]
     pub fn names(self) -> &'static [&'static str] {
         let row = MEANINGS.iter().find(|(meaning, ..)| *meaning == self);

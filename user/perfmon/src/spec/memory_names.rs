@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! perf's names of loads and stores, which `perf mem record` samples: `mem-loads` and `mem-stores`.
 //!
-//! Linux defines them for each core (`EVENT_ATTR_STR` in arch/x86/events/intel/core.c). Here the vendor's names are looked
-//! up in the list of the model.
+//! Linux defines these names for each core (`EVENT_ATTR_STR` in arch/x86/events/intel/core.c). This
+//! module finds the vendor's names for the same events in the list of the model.
 
 use perfmon_events::{Event, Model};
 
@@ -12,7 +12,8 @@ const STORES: &str = "mem-stores";
 /// The smallest latency of `mem-loads` in cycles.
 const MIN_LATENCY: u64 = 3;
 
-/// The vendor's names of perf's loads and stores. A model uses the first row of which it has both events.
+/// The vendor's names of perf's loads and stores. A model uses the first row if it has both events
+/// of the row, or else the next row.
 const VENDOR_NAMES: [(&str, &str); 5] = [
     // Golden Cove and later.
     (

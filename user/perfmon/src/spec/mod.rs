@@ -31,8 +31,9 @@
 //! # Ok::<(), spec::SpecError>(())
 //! ```
 //!
-//! `parse` knows only the syntax, `names` and `cache_event` the names that do not depend on the CPU, `listed` the names of the
-//! CPU's model, and `resolve` combines them. The encodings are those of the module and of [`perfmon_events`].
+//! `parse` knows only the syntax, `names` and `cache_event` the names that do not depend on the
+//! CPU, `listed` the names of the CPU's model, and `resolve` combines them. The encodings come from
+//! the module and from [`perfmon_events`].
 
 mod cache;
 mod cache_event;
@@ -81,7 +82,7 @@ pub fn parse(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, SpecError> {
 /// Parses like [`parse`], but rejects groups.
 ///
 /// # Errors
-/// As [`parse`]. A group is a mistake, too.
+/// As [`parse`]; a group is a mistake, too.
 pub fn parse_without_groups(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, SpecError> {
     let specs = parse::parse(text).map_err(|fault| fault.into_error(text))?;
     match specs.iter().find(|spec| spec.group.is_some()) {
@@ -94,8 +95,8 @@ pub fn parse_without_groups(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, Spe
     }
 }
 
-/// Returns the text of each event of `text`, with the modifiers of its group. Commas between the slashes of an event are part
-/// of it.
+/// Returns the text of each event of `text`, with the modifiers of its group. Commas between the
+/// slashes of an event are part of the event.
 ///
 /// ```
 /// let texts = perfmon::spec::split("cycles:u, cpu/event=0xc0,umask=1/u")?;

@@ -27,8 +27,9 @@ const REFUSED_LETTERS: &[(char, &str)] = &[
     ),
 ];
 
-/// Letters of perf that have no effect, because they ask for what this driver always does: an event has its counter all
-/// the time (`D`), a group counts as a whole (`W`) and is read at one moment (`S`).
+/// Letters of perf that have no effect, because this driver always does as they ask: an event has
+/// its counter all the time (`D`), a group counts as a whole (`W`), and a group is read at one
+/// moment (`S`).
 const IMPLIED_LETTERS: [char; 3] = ['D', 'W', 'S'];
 
 /// Decodes all modifiers of an event.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events with a name that does not depend on the CPU's model: perf's names, and the vendors'.
+//! Events with a name that does not depend on the CPU's model: perf's names, and the vendors'
+//! names.
 //!
-//! The encodings are the module's own (`rust/perfmon/logic/{architectural,hardware}_events.rs`). The events of the CPU's model
-//! are in `listed`.
+//! The encodings come from the module (`rust/perfmon/logic/{architectural,hardware}_events.rs`).
+//! The events of the CPU's model are in `listed`.
 
 use perfmon_core::abi;
 use perfmon_core::logic::architectural_events::architectural_select;
@@ -18,7 +19,7 @@ use crate::pmu::{Pmu, Vendor};
 use Meaning as M;
 use Vendor::{Amd, Intel};
 
-/// An event with perf's names, the vendor's, or both.
+/// An event that has a name of perf, a name of the vendor, or both.
 #[derive(Debug)]
 pub struct NamedEvent {
     vendor: Vendor,
@@ -93,7 +94,7 @@ impl NamedEvent {
         self.meaning
     }
 
-    /// Returns all names, the preferred one first.
+    /// Returns all names, the preferred name first.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         let perf_names = match self.only_fixed {
             None => self.meaning.names(),
@@ -160,7 +161,7 @@ pub(super) fn find(vendor: Vendor, name: &str) -> Option<&'static NamedEvent> {
     named_events(vendor).find(|event| event.names().any(|known| known.eq_ignore_ascii_case(name)))
 }
 
-/// Finds the event of this meaning that has perf's names.
+/// Finds the event of this meaning among the events with perf's names.
 pub(super) fn find_meaning(vendor: Vendor, meaning: Meaning) -> Option<&'static NamedEvent> {
     named_events(vendor).find(|event| event.meaning == meaning)
 }
@@ -200,7 +201,7 @@ pub(super) fn nearest_names(
     name: &str,
     listed: impl Iterator<Item = String>,
 ) -> Vec<String> {
-    /// The smallest likeness of names that look similar.
+    /// The smallest likeness at which two names count as similar.
     const MIN_LIKENESS: f64 = 0.75;
     const MAX_SUGGESTIONS: usize = 3;
     /// The largest length of a text that is compared with the known names. No event has a longer name, and comparing

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The syntax of events: a list of
 //!
-//! ```text
-//! NAME            a name:            cycles   INST_RETIRED.ANY
-//! rUUEE           a raw encoding:    r1c0, with a counter mask r20000c0
-//! cpu/TERM,.../   fields:            cpu/event=0x3c,umask=0x01,cmask=1,inv,edge,name=mine/
-//! cpu_atom/TERM,.../  the same on one kind of core
-//! NAME/TERM,.../  a name and fields: instructions/period=10007/
-//! fixedN          a fixed counter:   fixed0
+//! ```text NAME            a name:            cycles   INST_RETIRED.ANY rUUEE           a raw
+//! encoding:    r1c0, with a counter mask r20000c0 cpu/TERM,.../   fields:           
+//! cpu/event=0x3c,umask=0x01,cmask=1,inv,edge,name=mine/ cpu_atom/TERM,.../  fields, for one kind
+//! of core NAME/TERM,.../  a name and fields: instructions/period=10007/ fixedN          a fixed
+//! counter:   fixed0
 //! ```
 //!
 //! each followed by any of `:u` `:k` `:uk` (the modes) and `:PMC0` `:FIXED0` (the counter). The events are separated by
@@ -32,9 +30,9 @@ pub(super) struct SpannedText {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Spec {
     pub(super) body: SpecBody,
-    /// The name of the only kind of core that counts the event.
+    /// The name of the kind of core that alone counts the event; `None` if the text names none.
     pub(super) core_kind: Option<SpannedText>,
-    /// The texts after each `:`.
+    /// The modifiers: the text after each `:`.
     pub(super) modifiers: Vec<SpannedText>,
     /// The byte range of the whole event in the text.
     pub(super) span: Range<usize>,
@@ -122,7 +120,7 @@ impl Parser<'_> {
         is_next
     }
 
-    /// Returns the fault of an event that is not followed by a comma.
+    /// Returns the fault if no comma follows an event.
     fn separator_fault(&self) -> Fault {
         self.late_fields_fault().unwrap_or_else(|| {
             Fault::new(self.next_span(), "a comma must stand between two events")

@@ -4,8 +4,9 @@
 use super::modifiers::parse_counter;
 use super::parse::Spec;
 
-/// Returns the event as it would be written in `text` to have precise samples: with perf's modifier `pp`, and without
-/// a counter, which events with samples can't choose.
+/// Returns the text of the event in `text`, changed to ask for precise samples: with perf's
+/// modifier `pp`, and without a counter, because the text of an event with samples can't choose a
+/// counter.
 pub(super) fn precise_text(spec: &Spec, text: &str) -> String {
     let starts = spec.modifiers.iter().map(|modifier| modifier.span.start);
     let own_starts = starts.filter(|start| spec.span.contains(start));

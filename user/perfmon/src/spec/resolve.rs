@@ -31,7 +31,7 @@ struct ResolvedBody {
     fixed: Option<u8>,
     rate: Option<SampleRate>,
     needs_own_counter_choice: bool,
-    /// The user has given the encoding, and may choose any general counter.
+    /// The user has given the encoding, so the user may choose any general counter.
     is_raw: bool,
 }
 
@@ -45,7 +45,7 @@ impl ResolvedBody {
             Some(OnCounters {
                 general: 0, fixed, ..
             }) => (0, fixed),
-            // If the event is one of a task, the driver chooses one of these counters.
+            // For an event of a task, the driver chooses one of these counters.
             Some(OnCounters { general, .. }) => (general, None),
             None => (u64::MAX, None),
         };
@@ -59,8 +59,9 @@ impl ResolvedBody {
         }
     }
 
-    /// Returns the general counters that can count the event: those of the tables, and for a raw event also the counter that
-    /// the user has chosen, because the tables do not know every event.
+    /// Returns the general counters that can count the event, by the tables. For a raw event the
+    /// result also has the counter that the user has chosen, because the tables do not have every
+    /// event.
     fn general_counters(&self, pinned: Option<CounterId>) -> u64 {
         match pinned {
             Some(CounterId::General(number)) if self.is_raw && self.general.is_some() => {
@@ -90,7 +91,8 @@ pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, F
         return resolve_on_kind(spec, text, kind.ok_or_else(|| no_kind_fault(word, kinds))?);
     }
     resolve_on(spec, text, pmu).or_else(|fault| {
-        // If the big cores lack the event and another kind has it, it is counted while a task runs on that kind.
+        // If the big cores lack the event and another kind has it, the event counts while a task
+        // runs on that kind.
         let mut kinds = kinds
             .iter()
             .filter(|kind| is_name(first_word(spec), kind.pmu()));
@@ -400,7 +402,7 @@ const REGISTER_FIELDS: [Field; 5] = [
     register_field("config1", 64),
 ];
 
-/// The field with the smallest latency of slow loads, in cycles.
+/// The field that sets the smallest latency of slow loads, in cycles.
 const LATENCY_FIELD: Field = register_field("ldlat", 16);
 
 /// Returns a field of the extra register.
@@ -575,7 +577,7 @@ fn resolve_listed_with_fields(terms: &[&Term], pmu: &Pmu) -> Result<Option<Resol
             return Err(fault.help("Fields that can be changed: umask, cmask, inv, edge; for events of slow loads also ldlat."));
         };
         let number = parse_number(field, key, value.as_ref())?;
-        // Only the unit mask can have more than 8 bits.
+        // The fields that use `byte` have at most 8 bits, so `byte` equals `number` for them.
         let byte = u8::try_from(number).unwrap_or(u8::MAX);
         match field.key {
             "umask" => event.unit_mask = u16::try_from(number).unwrap_or(u16::MAX),
@@ -587,7 +589,8 @@ fn resolve_listed_with_fields(terms: &[&Term], pmu: &Pmu) -> Result<Option<Resol
     resolve_listed(&event, &name.key, pmu).map(Some)
 }
 
-/// Returns the extra register of an event of slow loads, whose value is their smallest latency; `None` for other events.
+/// Returns the extra register of an event of slow loads; `None` for other events. The register's
+/// value is the smallest latency of a counted load.
 fn latency_threshold(event: &mut Event) -> Option<&mut ExtraRegister> {
     let is_of_slow_loads = listed::is_sampled_only(event);
     event.extra.as_mut().filter(|_| is_of_slow_loads)

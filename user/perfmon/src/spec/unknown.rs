@@ -31,7 +31,8 @@ pub(super) fn unit_mask_fault(spec: &Spec, pmu: &Pmu) -> Option<Fault> {
     )))
 }
 
-/// The group of the tracepoints that `perf probe` makes. Named here because an old CPU model has an event `probe`.
+/// The group of the tracepoints that `perf probe` makes. The constant exists because an old CPU
+/// model has an event `probe`.
 const PROBE_GROUP: &str = "probe";
 
 /// Returns the fault of a name in the form of a tracepoint, such as `sched:sched_switch`. It is recognized by the text

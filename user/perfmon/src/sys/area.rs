@@ -15,8 +15,9 @@ use super::fork::{self, ForkMutex, HeldLock};
 
 /// A mapping of a descriptor of the driver.
 ///
-/// A child of fork(2) does not inherit the driver's memory, but finds zeros in its place. So a value that was mapped
-/// before the fork stays valid in the child, where its page has no counter, and its ring has no records.
+/// A child of fork(2) does not inherit the driver's memory, but finds zeros in its place. So an
+/// area that was mapped before the fork stays valid in the child: a page shows no counter there,
+/// and a ring shows no records.
 ///
 /// # Invariants
 /// Until the drop, `start` is the beginning of a mapping of `length` bytes: of the driver's memory in the process that called
@@ -78,8 +79,9 @@ impl Area {
             length,
             protection,
         });
-        // INVARIANT: `mmap` has just returned `start` for `length` bytes, which only the drop unmaps. `AREAS` has them, and
-        // was locked meanwhile, so that each child has memory there.
+        // INVARIANT: `mmap` has just returned `start` for `length` bytes, which only the drop
+        // unmaps. `AREAS` has an entry with both values. `AREAS` was locked meanwhile, so every
+        // child of a fork maps memory there.
         Ok(Self {
             start: start.cast(),
             length,
@@ -133,7 +135,8 @@ fn map_private_memory(area: &MappedArea) {
     let address = NonZeroUsize::new(area.address);
     // SAFETY: `mmap_anonymous` requires that it replaces no mapping in use, and MAP_FIXED_NOREPLACE replaces none.
     let result = unsafe { mmap_anonymous(address, area.length, area.protection, flags) };
-    // EEXIST: the area was inherited, since it is not the driver's but that of a test.
+    // EEXIST: the child has inherited the area, because a test made it from a file other than the
+    // driver's.
     if result.is_err_and(|errno| errno != Errno::EEXIST) {
         // Without private memory, the child would access whatever is mapped at this address later.
         // SAFETY: _exit(2) takes an integer, accesses no memory and does not return.
@@ -175,7 +178,8 @@ mod tests {
         }
     }
 
-    /// The driver's mappings are not inherited by children; with `MADV_DONTFORK` neither are those of a file.
+    /// Children do not inherit the driver's mappings. Here a mapping of a file with `MADV_DONTFORK`
+    /// stands for such a mapping.
     #[test]
     fn a_child_finds_zeros_in_the_place_of_an_area() {
         let file = memory_file();

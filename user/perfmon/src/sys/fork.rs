@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions that fork(2) calls, locks that it holds, and a number that tells a child from its parent.
+//! Functions that fork(2) calls, locks that are held during a fork, and a number that distinguishes
+//! a child from its parent.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -84,7 +85,8 @@ impl<T> ForkMutex<T> {
     /// Locks the mutex, and keeps the lock for this thread while it forks.
     pub(crate) fn hold(&'static self) {
         let guard = self.lock();
-        // A thread that forks while it ends has no thread-local variables any more, and does not keep the lock.
+        // A thread that forks while it ends has no thread-local variables any more, so its lock is
+        // released here.
         let _ = self.held.try_with(|held| held.set(Some(guard)));
     }
 

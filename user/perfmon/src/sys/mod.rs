@@ -52,14 +52,14 @@ pub enum Call<'a> {
     GetOwner(&'a mut abi::perfmon_counter_owner),
 }
 
-/// The interface of the driver, which tests can replace.
+/// The interface to the driver. Tests can implement it without a driver.
 ///
 /// # Safety
 /// A descriptor that [`open_event`](Self::open_event) returns must be an event of the kernel, or a file whose first page
 /// never has the bit `cap_user_rdpmc` of an event's page. The library executes RDPMC if it finds this bit, and the
 /// instruction faults unless the kernel has enabled it.
 pub unsafe trait Driver: fmt::Debug + Send + Sync {
-    /// Executes one ioctl. Its structure is changed only if the call succeeds.
+    /// Executes one ioctl. The structure in `call` changes only if the ioctl succeeds.
     ///
     /// # Errors
     /// The errors of the ioctl: the table in `include/uapi/linux/perfmon.h`.
@@ -100,7 +100,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync {
         call.call(event)
     }
 
-    /// Reads an event into `words`, as many as its read format has, and returns their number.
+    /// Reads the words of an event's read format into `words`, and returns the number of words
+    /// read.
     ///
     /// # Errors
     /// ENOSPC if the words are too few, EIO if events were missed.

@@ -33,7 +33,8 @@ const _: () = {
 
 /// The ring of an event, mapped for reading its records and for freeing their space.
 ///
-/// The kernel writes to it at any time, and so may every program that has the descriptor, so all words are atomics.
+/// The kernel writes to the ring at any time, and every program with the descriptor may write
+/// there, so all words are atomics.
 ///
 /// # Invariants
 /// The area has `1 + pages` pages. It can be written if `writable` is set.
@@ -127,8 +128,8 @@ pub(crate) fn wait_for_kernel() {
     // of the program.
     let result = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
     if result == -1 {
-        // The call fails on a kernel with isolated CPUs. Sleeping is enough there, because a handler takes only some
-        // microseconds.
+        // The call fails on a kernel with isolated CPUs (nohz_full). There a sleep of 1 ms is long
+        // enough, because a handler takes only some microseconds.
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }

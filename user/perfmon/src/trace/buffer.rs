@@ -12,7 +12,8 @@ use crate::{Attempt, Cause, Error};
 
 /// The mapped buffer of one CPU, with the position up to which it was read.
 ///
-/// It can be read while the trace runs, in any thread, and after the trace and the session were dropped.
+/// The buffer can be read while the trace runs, in any thread, and even after the trace and the
+/// session were dropped.
 ///
 /// ```no_run
 /// use perfmon::trace::{Buffer, Running, Staged, Trace};
@@ -76,7 +77,8 @@ impl Buffer {
     /// Copies the records since the last call: whole sets, each of which begins with a time.
     ///
     /// # Errors
-    /// [`Cause::BadHeader`] if the header's `capture_end` is impossible, or lies before what was read.
+    /// [`Cause::BadHeader`] if the header's `capture_end` is impossible, or lies before the end of
+    /// the records that were read.
     pub fn records(&mut self) -> Result<Chunk, Error> {
         let records = self.mapping.records();
         let new_words = records
@@ -165,7 +167,8 @@ impl Flags {
         self.0 & abi::PERFMON_BUFFER_FLAG_FULL != 0
     }
 
-    /// Returns whether there were too many interrupts, so that some events were only counted and not sampled.
+    /// Returns whether there were too many interrupts. If so, some events were only counted, and
+    /// have no samples.
     #[must_use]
     pub const fn is_throttled(self) -> bool {
         self.0 & abi::PERFMON_BUFFER_FLAG_THROTTLED != 0

@@ -26,7 +26,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Creates a chunk from recorded bytes, which should be whole sets of records of `cpu`.
+    /// Creates a chunk from recorded bytes. The bytes should be whole sets of records of `cpu`.
     #[must_use]
     pub const fn new(cpu: u32, bytes: Vec<u8>) -> Self {
         Self { cpu, bytes }

@@ -11,7 +11,7 @@ use perfmon_core::logic::trace_events::Definition;
 
 use super::{Event, EventId};
 
-/// The configuration of a trace: up to 32 events, and what is recorded of each.
+/// The configuration of a trace: up to 32 events, each with its rate, its modes and its records.
 ///
 /// ```
 /// use perfmon::trace::{ArchEvent, Config, Event, FixedEvent};
@@ -111,7 +111,7 @@ impl ConfigBuilder {
         self
     }
 
-    /// Checks the configuration by the driver's own rules, as far as they do not depend on the CPUs.
+    /// Checks the configuration by the rules of the driver that do not depend on the CPUs.
     ///
     /// ```
     /// use perfmon::trace::{ArchEvent, Config, ConfigProblem, Event};
@@ -123,7 +123,7 @@ impl ConfigBuilder {
     /// ```
     ///
     /// # Errors
-    /// [`ConfigError`], with the first event that is invalid or conflicts with an earlier one.
+    /// [`ConfigError`], with the first event that is invalid or conflicts with an earlier event.
     pub fn build(self) -> Result<Config, ConfigError> {
         let events = self.0;
         let error = |event: Option<&Event>, problem| ConfigError {
@@ -175,7 +175,8 @@ fn to_abi(events: &[Event]) -> abi::perfmon_config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{problem}", .event.map(|event| format!("{event}: ")).unwrap_or_default())]
 pub struct ConfigError {
-    /// The event that is invalid or conflicts with an earlier one, if it is known.
+    /// The event that is invalid or conflicts with an earlier event; `None` if it is unknown, or if
+    /// no single event is wrong.
     pub event: Option<EventId>,
     /// The mistake.
     pub problem: ConfigProblem,

@@ -63,7 +63,8 @@ impl<'a> Iterator for Decoder<'a> {
                 Some(Ok(record))
             }
             Err(problem) => {
-                // Stops, because the position of the next record depends on the size of this one.
+                // Stops, because the position of the next record depends on the size of this
+                // record.
                 self.rest = &[];
                 Some(Err(DecodeError::new(self.offset, problem)))
             }
@@ -181,7 +182,7 @@ pub enum Problem {
     /// The type is none of `PERFMON_RECORD_*`.
     #[error("has the unknown type {0}")]
     UnknownType(u8),
-    /// Flags are set that are reserved.
+    /// Reserved flags are set.
     #[error("has the unknown flags {0:#04x}")]
     UnknownFlags(u8),
     /// A TIME record names an event.

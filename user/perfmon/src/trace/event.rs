@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An event, and what is recorded of it.
+//! An event of a trace, with its rate, its modes and its records.
 
 use perfmon_core::abi;
 
 use super::{EventId, MiscEvent};
 use crate::Modes;
 
-/// An event of a trace, and what is recorded of it.
+/// An event of a trace, with its rate, its modes and its records.
 ///
 /// ```
 /// use perfmon::Modes;
@@ -83,7 +83,8 @@ impl Event {
     /// ```
     #[must_use]
     pub fn value(event: MiscEvent) -> Self {
-        // Every event must have a mode, although it has no effect on a value. Kernel mode would need more rights.
+        // The ABI requires a mode of every event, although a mode has no effect on a value. User
+        // mode is chosen, because kernel mode would need more rights.
         Self::counting(event).modes(Modes::User)
     }
 

@@ -32,8 +32,8 @@ pub enum Group {
     Misc,
 }
 
-/// The architectural events (Intel SDM, volume 3B, section 21.2.1.2). On AMD an ID means AMD's event that counts the
-/// same. Staging a configuration fails if the CPUs lack an event.
+/// The architectural events (Intel SDM, volume 3B, section 21.2.1.2). On AMD, an ID means the AMD
+/// event with the same meaning. Staging a configuration fails if the CPUs lack an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names are the manual's")]
 #[repr(u32)]

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sampling of the whole machine: each CPU writes a record after each period of an event.
 //!
-//! - [`Config`]: the [`Event`]s, and what is recorded of each.
+//! - [`Config`]: the [`Event`]s, each with its rate, its modes and its records.
 //! - [`Trace`]: a trace that is allocated, staged or running; [`Session::allocate`](crate::Session::allocate) creates it.
-//! - [`Buffer`]: the memory that one CPU records to. It returns [`Chunk`]s, also while the trace runs.
+//! - [`Buffer`]: the memory that one CPU records to. A buffer returns [`Chunk`]s, also while the
+//!   trace runs.
 //! - [`Decoder`], [`Chunk::records`], [`merge`]: the [`Record`]s of some bytes, of a CPU, of all CPUs by time.
 //! - [`Totals`]: the sums of the events on each CPU.
 

@@ -12,7 +12,7 @@ use super::EventId;
 /// A record of a buffer. Documentation/trace-format.rst describes the bytes of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
-    /// The time of the records up to the next one of this kind.
+    /// The time of the following records, up to the next `Time`.
     Time {
         /// The time-stamp counter of the CPU.
         time: i64,

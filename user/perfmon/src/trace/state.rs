@@ -54,8 +54,9 @@ impl AtRest for Staged {}
 ///                                                       stage
 /// ```
 ///
-/// A session has one trace at a time, and its counters may count meanwhile. A call that fails returns the trace in its old
-/// state, in [`Refused`]; with `?` in a function that returns an [`Error`], the trace is dropped.
+/// A session has one trace at a time. The counters of the session may count while the trace runs. A
+/// call that fails returns the trace in its old state, in [`Refused`]; with `?` in a function that
+/// returns an [`Error`], the trace is dropped.
 ///
 /// ```no_run
 /// use perfmon::Session;
@@ -129,8 +130,8 @@ impl Trace<Allocated> {
     }
 }
 
-/// Returns whether the kernel is locked down. EPERM means lockdown or a limit of memory, so this executes a call that needs
-/// no memory.
+/// Returns whether the kernel is locked down. EPERM of an allocation means lockdown or a limit of
+/// memory, so this function executes a call that needs no memory: its EPERM means lockdown.
 fn is_locked_down(device: &Device) -> bool {
     let mut raw = abi::perfmon_alloc {
         num_buffers: 0,
@@ -175,7 +176,7 @@ impl<S: State> Trace<S> {
 }
 
 impl<S: AtRest> Trace<S> {
-    /// Sets the configuration, which replaces an earlier one.
+    /// Sets the configuration. It replaces an earlier configuration.
     ///
     /// # Errors
     /// [`Cause::InvalidConfig`], [`Cause::Forbidden`], [`Cause::LockedDown`].
@@ -239,15 +240,16 @@ impl Trace<Staged> {
         let mut raw = abi::perfmon_config::new_zeroed();
         let device = &self.held_buffers.device;
         device.call(Call::GetConfig(&mut raw), || Attempt::Staged)?;
-        // The driver returns what it accepted, which was made from a `Config`, so the conversion can't fail.
+        // The driver returns the configuration that it accepted, which was made from a `Config`, so
+        // the conversion can't fail.
         Config::from_abi(&raw).map_err(|_| Error {
             attempt: Attempt::Staged,
             cause: Cause::Unexpected(Errno::ERANGE),
         })
     }
 
-    /// Starts recording. This overwrites the records of an earlier run, so its buffers have to be
-    /// [rewound](Buffer::rewind).
+    /// Starts recording. The new run overwrites the records of an earlier run, so
+    /// [rewind](Buffer::rewind) the buffers before reading them again.
     ///
     /// # Errors
     /// [`Cause::HardwareBusy`] if not enough counters are free,

@@ -81,7 +81,8 @@ impl Totals {
         cpus.fold(0, |sum, (_, &count)| sum.saturating_add(count))
     }
 
-    /// Returns event, CPU and total of each event on each CPU that has a record of it, sorted by event and then by CPU.
+    /// Returns the totals as (event, CPU, total), sorted by event and then by CPU. An event is left
+    /// out on a CPU that has no record of it.
     pub fn iter(&self) -> impl Iterator<Item = (EventId, u32, u64)> {
         self.counts
             .iter()

@@ -88,7 +88,8 @@ fn a_driver_without_buffers_does_not_know_the_command() {
     #[derive(Debug)]
     struct WithoutBuffers(Arc<Machine>);
 
-    // SAFETY: `Driver` requires that the descriptors are events of the kernel: this one opens none.
+    // SAFETY: `Driver` requires that the descriptors of `open_event` are events of the kernel: this
+    // driver opens no events.
     unsafe impl Driver for WithoutBuffers {
         fn call(&self, call: Call<'_>) -> Result<(), Errno> {
             self.0.call(call)

@@ -108,7 +108,8 @@ impl Machine {
 /// Size of the header in bytes.
 pub(crate) const HEADER_SIZE: u64 = 24;
 
-// SAFETY: `Driver` requires that the descriptors are events of the kernel: this one opens none.
+// SAFETY: `Driver` requires that the descriptors of `open_event` are events of the kernel: this
+// driver opens no events.
 unsafe impl Driver for Machine {
     fn call(&self, call: Call<'_>) -> Result<(), Errno> {
         let mut state = self.state();
