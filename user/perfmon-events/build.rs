@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packs `tables/*.txt` into a form that the library searches without parsing.
 //!
-//! A table has a line for its name, its version and each range of CPUs, and one for each event:
+//! A table has a line each for its name, its version, every range of CPUs and every event:
 //!
 //! ```text
 //! table skylake
@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// The number of names in a block. The first name is stored whole, each other one without the prefix that it shares with the
-/// name before it.
+/// The number of names in a block. The first name of a block is stored whole. Each other name is
+/// stored without the prefix that it shares with the name before it.
 const NAMES_PER_BLOCK: usize = 16;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,7 +161,7 @@ fn parse_encoding(number: &str, unit_mask: &str, fields: &[&str]) -> Encoding {
 
 /// Packs the events. `metrics` is, for each table, the Rust source of the range of its metrics.
 fn pack(tables: &[Table], metrics: &[String]) -> PackedEvents {
-    // The order is that of a search without regard to case.
+    // The map is sorted without regard to case, as the search needs it.
     let mut names: BTreeMap<String, &str> = BTreeMap::new();
     for (name, _) in tables.iter().flat_map(|table| &table.events) {
         let earlier_name = names.insert(name.to_ascii_lowercase(), name);
@@ -230,7 +230,8 @@ fn pack(tables: &[Table], metrics: &[String]) -> PackedEvents {
     }
 }
 
-/// Returns the encodings as Rust source. Registers and periods, which have few different values, have tables of their own.
+/// Returns the encodings as Rust source. Registers and periods have tables of their own, because
+/// they have few different values.
 fn encodings_text(encodings: &[&Encoding]) -> String {
     let extras: BTreeSet<(u16, u64)> = encodings.iter().map(|e| e.extra).collect();
     let periods: BTreeSet<u32> = encodings.iter().map(|e| e.period).collect();

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packs `tables/metrics/*.txt`, which have a line for each metric, with tabs between its fields:
 //!
-//! ```text
-//! NAME GROUPS FACTOR UNIT FORMULA THRESHOLD
-//! NAME - NEEDED                          a metric of perf that needs more than core events, and what it needs
+//! ```text NAME GROUPS FACTOR UNIT FORMULA THRESHOLD NAME - NEEDED                          a
+//! metric of perf that needs NEEDED, which is no core event
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,7 +57,7 @@ pub(super) fn pack<'a>(
             unsupported.len()
         ));
     }
-    // Offsets instead of references, which the program would have to relocate at each start.
+    // Stores offsets: references would have to be relocated at each start of the program.
     let mut starts = vec![0];
     for text in &texts {
         starts.push(starts[starts.len() - 1] + text.len());

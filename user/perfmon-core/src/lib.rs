@@ -5,8 +5,9 @@
 //! follows. So `cargo test` tests the code that the kernel executes, and programs use the same structures and bits as the
 //! module.
 //!
-//! Programs should use the library [`perfmon-counters`](https://docs.rs/perfmon-counters), which is built on this crate
-//! and has the same version. The public items here follow the module and may change with each version.
+//! Programs should use the library [`perfmon-counters`](https://docs.rs/perfmon-counters), which is
+//! built on this crate and has the same version. The public items of this crate follow the module,
+//! and may change with each version.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -12,7 +12,7 @@ use loom::thread;
 use perfmon_core::logic::publish::{publish, published_range, AtomicWord};
 use perfmon_core::logic::trace_record::HEADER_BYTES;
 
-/// The sets of records that are written one after the other, as ranges of words.
+/// The sets of records in the order in which they are written, as ranges of words.
 const SETS: [Range<usize>; 3] = [0..2, 2..3, 3..5];
 const WORDS: usize = 5;
 
@@ -111,10 +111,10 @@ fn published_sets_are_whole() {
     read_while_written(|| CheckedWord(AtomicU64::new(0)));
 }
 
-/// An atomic word whose loads or stores have no memory order. loom has to detect the error.
+/// An atomic word whose loads or stores are relaxed, which is an error that loom has to detect.
 struct UnorderedWord {
     word: AtomicU64,
-    /// Loads are relaxed; if unset, stores are.
+    /// The loads are relaxed; if unset, the stores are relaxed.
     is_load_relaxed: bool,
 }
 

@@ -13,7 +13,8 @@
 //!
 //! [`metrics`] are formulas over such events.
 //!
-//! The tables have only facts. `tables/SOURCE` says where they are from, `Documentation/event-names.rst` how they are made.
+//! The tables contain facts only. `tables/SOURCE` names their source, and
+//! `Documentation/event-names.rst` says how they are made.
 
 pub mod metrics;
 mod names;
@@ -55,11 +56,12 @@ pub struct Model {
     cpus: &'static [CpuRange],
     /// The numbers of general and of fixed counters.
     counters: (u8, u8),
-    /// The index of the first event, and the one after the last.
+    /// The index of the first event, and the index after the last event.
     events: (usize, usize),
-    /// The index of the first metric, and the one after the last.
+    /// The index of the first metric, and the index after the last metric.
     metrics: (usize, usize),
-    /// The index of the first metric that needs more than core events, and the one after the last.
+    /// The index of the first metric that needs more than core events, and the index after the last
+    /// such metric.
     unsupported_metrics: (usize, usize),
 }
 
@@ -74,7 +76,7 @@ struct CpuRange {
     steppings: u16,
 }
 
-/// An event, and what counts it.
+/// An event, with its encoding and the counters that can count it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -94,12 +96,12 @@ pub struct Event {
     pub invert: bool,
     /// The counter counts how often the condition begins, not how long it holds (edge detect).
     pub edge: bool,
-    /// The other thread of the core is counted, too.
+    /// The counter also counts the other thread of the core.
     pub any_thread: bool,
     /// The general counters that can count the event, bit n for counter n. `None` means no general counter if `fixed`
     /// is set, and all of them otherwise.
     pub counters: Option<u64>,
-    /// The fixed counter that counts the event, if general counters can't.
+    /// The fixed counter that counts the event, if general counters can't count it.
     pub fixed: Option<u8>,
     /// The extra register that the event needs, and its value.
     pub extra: Option<ExtraRegister>,
@@ -167,7 +169,7 @@ pub fn model_of(cpu: &Cpu) -> Option<&'static Model> {
     match cpu.kind {
         // A virtual machine may hide the kind of its cores.
         Kind::Only => with_kind(Kind::Only).or_else(|| with_kind(Kind::Core)),
-        // Most processors have the usual efficient cores in their low-power island.
+        // In most processors, the cores of the low-power island are the usual efficient cores.
         Kind::LowPower => with_kind(Kind::LowPower).or_else(|| with_kind(Kind::Atom)),
         // Some models of a hybrid series have only one kind of core.
         kind => with_kind(kind).or_else(|| with_kind(Kind::Only)),

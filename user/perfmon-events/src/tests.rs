@@ -18,7 +18,7 @@ fn event_lines(name: &str) -> Vec<String> {
     text.lines().filter(is_event).map(str::to_owned).collect()
 }
 
-/// Returns an event as the line of its table.
+/// Returns an event in the form of a line of its table.
 fn line(event: &Event) -> String {
     let mut text = format!("{} {:x} {:x}", event.name, event.number, event.unit_mask);
     let flags = [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares the encodings of events with those of libpfm4, for all names that both have.
+//! Compares the encodings of events with libpfm4's encodings, for all names that both have.
 //!
 //! The environment variable `LIBPFM4` names a folder with the output of `libpfm4/dump.c` in the file `events`;
 //! `scripts/lint libpfm4` makes it. All differences are listed in `libpfm4/differences`, with the reason of each.
@@ -54,8 +54,9 @@ const MODELS: [(&str, &str); 40] = [
     ("amd64_fam1ah_zen5", "amdzen5"),
 ];
 
-/// The number of event names that both libpfm4 and our tables have, summed up over Intel's models and AMD's from Zen
-/// on. AMD's tables before Zen are made from libpfm4's, so they are not included.
+/// The number of event names that both libpfm4 and our tables have, summed up over Intel's models
+/// and AMD's from Zen on. Tables of AMD models before Zen are left out, because they are made from
+/// libpfm4's tables.
 const SHARED_NAMES: usize = 5939;
 
 /// Returns an event's select and the value of its extra register, in the form of libpfm4.

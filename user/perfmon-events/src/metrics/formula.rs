@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Formulas of metrics: arithmetic over the counts of events and over other metrics.
 //!
-//! The operators, their precedence and their meaning are those of Linux's perf: `if` binds least, then `|`, `^`, `&`, `<`
-//! and `>`, `+` and `-`, `*`, `/` and `%`. A condition holds unless it is 0. A division by 0 has no value, but `d_ratio`
-//! by 0 gives 0. A name with characters that a word can't have stands between two `@`.
+//! The operators, their precedence and their meaning are the same as in Linux's perf: `if` binds
+//! least, then `|`, `^`, `&`, `<` and `>`, `+` and `-`, `*`, `/` and `%`. A condition holds unless
+//! it is 0. A division by 0 has no value, but `d_ratio` by 0 gives 0. A name is written between two
+//! `@` if it has characters that a word can't have.
 
 use std::fmt;
 
@@ -20,7 +21,7 @@ pub enum Formula {
     Negative(Box<Formula>),
     /// An operator and its two operands.
     Two(Operator, Box<Formula>, Box<Formula>),
-    /// One of two formulas, chosen by a condition.
+    /// A choice between two formulas by a condition.
     If {
         /// The value if the condition is not 0.
         then: Box<Formula>,
@@ -79,7 +80,7 @@ impl fmt::Display for Mistake {
 
 impl std::error::Error for Mistake {}
 
-/// The operators between two operands, from the one that binds least.
+/// The operators between two operands, in levels: the first level binds least.
 const OPERATOR_LEVELS: [&[(u8, Operator)]; 6] = [
     &[(b'|', Operator::Or)],
     &[(b'^', Operator::ExclusiveOr)],
@@ -114,9 +115,10 @@ impl Formula {
         }
     }
 
-    /// Replaces facts by numbers, and each choice that facts decide by the branch that is taken.
+    /// Replaces facts by numbers. If the facts decide a condition, also replaces the choice by the
+    /// formula that is chosen.
     ///
-    /// A fact for which `fact` returns `None` stays in the formula.
+    /// If `fact` returns `None` for a fact, the fact stays in the formula.
     #[must_use]
     pub fn with_facts(self, fact: &dyn Fn(&str) -> Option<f64>) -> Self {
         let resolve = |formula: Box<Self>| formula.with_facts(fact);
@@ -167,7 +169,8 @@ impl Formula {
         }
     }
 
-    /// Returns the formula's value, NaN if it has none. `lookup` returns the value of a name, NaN for an unknown one.
+    /// Returns the formula's value, or NaN if it has none. `lookup` returns the value of a name, or
+    /// NaN for an unknown name.
     pub fn value(&self, lookup: &mut dyn FnMut(&str) -> f64) -> f64 {
         match self {
             Self::Number(number) => *number,

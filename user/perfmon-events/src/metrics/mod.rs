@@ -22,8 +22,9 @@ pub struct Metric {
     pub factor: f64,
     /// The unit of the displayed number.
     pub unit: &'static str,
-    /// The formula, for [`Formula::parse`]. Its names are those of other metrics and of events. In addition,
-    /// `duration_time` is the elapsed time in seconds, and `running_time` the time during which the events counted.
+    /// The formula, for [`Formula::parse`]. The formula's names are names of other metrics and of
+    /// events. In addition, `duration_time` is the elapsed time in seconds, and `running_time` the
+    /// time during which the events counted.
     pub formula: &'static str,
     /// A formula that is not 0 if the value is high, or low, enough to deserve attention; empty if there is none.
     pub threshold: &'static str,
@@ -85,8 +86,8 @@ impl Model {
             .map(|index| unpack_metric(&packed_metrics[index]))
     }
 
-    /// Returns the metrics of perf that need more than core events, each with the first thing other than a core event
-    /// that it needs.
+    /// Returns the metrics of perf that need more than core events, each with the first name in its
+    /// formula that is not a core event.
     pub fn unsupported_metrics(
         &self,
     ) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {

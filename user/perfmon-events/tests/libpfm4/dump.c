@@ -19,7 +19,7 @@ static void print(const char *pmu, const char *event, const char *umask)
 	int i;
 
 	snprintf(text, sizeof(text), "%s::%s%s%s", pmu, event, umask ? ":" : "", umask ? umask : "");
-	/* An event that needs several unit masks has no encoding under one. */
+	/* An event that needs several unit masks has no encoding with a single unit mask. */
 	if (pfm_get_os_event_encoding(text, PFM_PLM0 | PFM_PLM3, PFM_OS_NONE, &arg) != PFM_SUCCESS)
 		return;
 	printf("%s %s%s%s", pmu, event, umask ? "." : "", umask ? umask : "");
@@ -51,7 +51,7 @@ int main(void)
 {
 	int i, index;
 
-	/* Without this, it encodes only the events of this CPU. */
+	/* Without this variable, libpfm4 encodes only the events of this CPU. */
 	setenv("LIBPFM_ENCODE_INACTIVE", "1", 1);
 	if (pfm_initialize() != PFM_SUCCESS)
 		return 1;
