@@ -6,15 +6,15 @@ use std::mem::ManuallyDrop;
 
 use crate::counting::{Error, Meter};
 
-/// The largest number of passes. It is reached if no three counts in a row are equal.
+/// The largest number of passes, which is reached if no three passes in a row have equal counts.
 const MAX_PASSES: usize = 20;
 
 /// A task of a bencher.
 #[derive(Debug)]
 pub(crate) enum Task<'a> {
-    /// Calling the function once, as a test that it works.
+    /// Calls the function once, as a test that the function works.
     Try,
-    /// Counting the function, and appending the count of each pass to the event's counts.
+    /// Counts the function, and appends the count of each pass to the counts of its event.
     Count(&'a mut Meter, &'a mut Vec<Vec<u64>>),
 }
 
@@ -34,10 +34,12 @@ pub struct WithInputs<'a, Make> {
 }
 
 impl<'a> Bencher<'a> {
-    /// Counts a function in several passes. Its results are dropped outside of the counted part.
+    /// Counts a function in several passes. The results of the function are dropped outside of the
+    /// counted part.
     ///
-    /// Only the call is counted: a future or a lazy iterator that it returns has not run. Run it in the function, for
-    /// example with `block_on` of an executor of this thread, or with `sum`.
+    /// Only the call is counted: a future or a lazy iterator that the function returns has not run
+    /// yet. Run it inside of the function, for example with `block_on` of an executor of this
+    /// thread, or with `sum`.
     pub fn bench<Output>(self, mut work: impl FnMut() -> Output) {
         self.run_passes(|meter| {
             // `ManuallyDrop`, so that the assignment does not check whether to drop an old value.
@@ -136,10 +138,11 @@ fn call_and_count(meter: Option<&mut Meter>, call: &mut dyn FnMut()) -> Result<V
     }
 }
 
-/// Runs passes until three in a row have equal counts, and returns the counts of two of these. In two cases counts vary
-/// by chance, and the counts of all passes but the first are returned:
-/// - a count recurs after a different one;
-/// - after [`MAX_PASSES`], no three passes in a row had equal counts.
+/// Runs passes until three in a row have equal counts, and returns the counts of the last two of
+/// them. Otherwise counts vary by chance, and the counts of all passes but the first are returned.
+/// This happens if:
+/// - counts occur again after different counts;
+/// - [`MAX_PASSES`] passes have run, and no three in a row had equal counts.
 fn repeat_until_stable(
     mut pass: impl FnMut() -> Result<Vec<u64>, Error>,
 ) -> Result<Vec<Vec<u64>>, Error> {
@@ -174,7 +177,7 @@ mod tests {
     #[test]
     fn three_equal_passes_are_enough() {
         assert_eq!(repeat_with(|_| 5), (3, vec![vec![5, 7]; 2]));
-        // The first passes cost more.
+        // The first passes have higher counts.
         let slow_start = repeat_with(|call| if call < 4 { 100 - call as u64 } else { 5 });
         assert_eq!(slow_start, (6, vec![vec![5, 7]; 2]));
     }

@@ -14,7 +14,7 @@ use crate::counting::{PassCounter, Reading};
 #[derive(Debug)]
 pub struct CountedEvent {
     name: String,
-    /// `None` if the benchmarks are listed or tried, so that nothing is measured.
+    /// The counter; `None` if benchmarks are only listed or tried, so that nothing is measured.
     counter: Option<PassCounter>,
 }
 
@@ -22,11 +22,12 @@ impl CountedEvent {
     /// Counts instructions in user mode. Without the driver, the whole program is replaced by a run of itself in the
     /// virtual machine of `pmctl vm`.
     ///
-    /// Only `cargo bench` counts: it gives the argument `--bench`, and neither `--test` nor `--list`. Otherwise nothing
-    /// is counted, and neither the driver nor a virtual machine is needed.
+    /// Counts only if the arguments include `--bench`, as `cargo bench` gives it, and neither
+    /// `--test` nor `--list`. Otherwise nothing is counted, and neither the driver nor a virtual
+    /// machine is needed.
     ///
     /// # Panics
-    /// If the event can't be counted; the message says why, and what to do.
+    /// If the event can't be counted. The message gives the reason, and advice.
     #[must_use]
     pub fn instructions() -> Self {
         Self::named("instructions:u")

@@ -21,7 +21,8 @@
 //! criterion_main!(benches);
 //! ```
 //!
-//! A group with a `config` changes that line, too: [`criterion()`](crate::criterion()) in place of `Criterion::default()`.
+//! If a group has a `config`, that line changes, too: it has [`criterion()`](crate::criterion()) in
+//! place of `Criterion::default()`.
 //!
 //! ```no_run
 //! # use perfmon_bench::criterion::{Criterion, criterion_group, criterion_main};
@@ -35,9 +36,10 @@
 //! criterion_main!(benches);
 //! ```
 //!
-//! The crate needs criterion 0.7 among its dependencies only for criterion's features, such as `html_reports`.
-//! Each process counts all benchmarks, so criterion's counts depend on the keys of hash maps and on what has used the heap
-//! before. [`main!`](crate::main!) counts each benchmark in processes of its own.
+//! The crate needs criterion 0.7 among its dependencies only for criterion's features, such as
+//! `html_reports`. Each process counts all benchmarks, so criterion's counts depend on the keys of
+//! hash maps and on earlier uses of the heap. [`main!`](crate::main!) counts each benchmark in
+//! processes of its own.
 
 pub use ::criterion::*;
 

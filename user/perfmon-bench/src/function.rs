@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use crate::bencher::Bencher;
 use crate::compat::libtest;
 
-/// A function that `main!` lists. `Kind` tells the implementations apart.
+/// A function that `main!` lists. The parameter `Kind` distinguishes the implementations.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a benchmark",
     label = "it takes a `Bencher` or nothing; with a list of arguments, it takes one of them, too"

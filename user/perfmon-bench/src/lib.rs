@@ -3,22 +3,25 @@
 //!
 //! # How it counts
 //!
-//! A benchmark is called in passes until three of them in a row have equal counts; the first passes fill the program's own
-//! caches. Preparing inputs and dropping results is not counted. Passing them to and from the function is counted: some
-//! instructions that are always the same.
+//! A benchmark is called in passes until three of them in a row have equal counts; the first passes
+//! fill the program's own caches. Preparing inputs and dropping results is not counted. Passing an
+//! input to the function and returning a result is counted; these instructions are always the same.
 //!
-//! Each benchmark is counted in two processes that count nothing else. The processes have the same arguments, and an
-//! environment of the same size, with these variables only: `CARGO_MANIFEST_DIR`, HOME, `LD_LIBRARY_PATH`, PATH,
-//! `RUST_BACKTRACE`, TMPDIR, and those of `--env`. Their addresses are not random. What a benchmark prints goes to the
-//! standard error.
+//! Each benchmark is counted in two processes that count nothing else. The processes have the same
+//! arguments, and an environment of the same size, with these variables only: `CARGO_MANIFEST_DIR`,
+//! HOME, `LD_LIBRARY_PATH`, PATH, `RUST_BACKTRACE`, TMPDIR, and the variables of `--env`. The
+//! addresses in these processes are not random. The output of a benchmark goes to the standard
+//! error.
 //!
-//! A count is *exact* if all passes of both processes have it. Otherwise, for example because the benchmark uses a
-//! clock, random numbers or a hash map with random keys, the count is shown with a spread, and its change with an
-//! interval. If only the two processes differ, six processes count the benchmark.
+//! A count is *exact* if it is the same in all passes of both processes. Otherwise, for example
+//! because the benchmark uses a clock, random numbers or a hash map with random keys, the count is
+//! shown with a spread, and its change with an interval. If only the two processes differ, six
+//! processes count the benchmark.
 //!
-//! [`Bencher::all_threads`] counts all threads of the process. Starting, waking and joining threads takes more or fewer
-//! instructions, as the threads happen to run, so such a count has a spread: let the work be large beside them. Join
-//! the threads (`JoinHandle::join`), because the end of `thread::scope` does not wait for their last instructions.
+//! [`Bencher::all_threads`] counts all threads of the process. The number of instructions to start,
+//! wake and join threads varies from pass to pass, so such a count has a spread. Make the work much
+//! larger than this part. Join the threads (`JoinHandle::join`), because the end of `thread::scope`
+//! does not wait for their last instructions.
 //!
 //! Nothing is counted on other machines than x86-64 with Linux: there the benchmarks are built, `cargo test` calls each
 //! once, and `cargo bench` ends with exit code 125.
@@ -26,7 +29,7 @@
 //! If a benchmark panics, the others are counted, shown and saved; the exit code is 125, or 1 if a condition of `--fail-if`
 //! holds for another benchmark.
 //!
-//! # What is compared
+//! # Comparison with a baseline
 //!
 //! `--save-baseline NAME` writes the counts to `target/perfmon/PACKAGE/BENCH/NAME.json`, in the format of
 //! `pmctl bench --save`. `--baseline NAME` compares with them.
@@ -67,9 +70,10 @@ pub use suite::Suite;
 
 /// Creates `main` of a bench target with `harness = false`, from a list of functions and groups of functions.
 ///
-/// A function takes a [`Bencher`]; a function that takes none is counted itself. A function that is listed with
-/// arguments gets one of them as its second parameter, and each argument makes a benchmark `name/argument`. The name of a
-/// benchmark in a group begins with the name of the group. Functions of modules are listed by their paths.
+/// A function takes a [`Bencher`]; a function that takes none is counted itself. A function that is
+/// listed with arguments gets one argument as its second parameter. Each argument makes a benchmark
+/// `name/argument`. The name of a benchmark in a group begins with the name of the group. Functions
+/// of modules are listed by their paths.
 ///
 /// ```no_run
 /// use perfmon_bench::Bencher;

@@ -17,7 +17,7 @@ Examples:
   cargo bench --bench sorting -- --baseline main --fail-if instructions:1%
   cargo bench --bench sorting -- sort --export markdown >>\"$GITHUB_STEP_SUMMARY\"";
 
-/// The option of a process that counts one benchmark for the process that has started it.
+/// The option of a child process, which counts one benchmark for its parent process.
 pub(crate) const CHILD_OPTION: &str = "--child";
 
 /// Count the instructions of functions
@@ -114,7 +114,7 @@ struct LibtestOptions {
     unstable: Vec<String>,
 }
 
-/// The names in one `-e`.
+/// The names of events in one option `-e`.
 #[derive(Clone, Debug)]
 struct EventNames(Vec<String>);
 
@@ -135,7 +135,7 @@ pub(crate) enum BenchFormat {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Export {
     pub(crate) format: BenchFormat,
-    /// `None` for the standard output, in place of the table.
+    /// The file; `None` means the standard output, where the export replaces the table.
     pub(crate) file: Option<PathBuf>,
 }
 
@@ -153,13 +153,13 @@ impl Export {
 }
 
 impl Options {
-    /// Returns whether the command line selects benchmarks, so that others may be left out.
+    /// Returns whether the command line selects benchmarks, and so may leave out some.
     pub(crate) fn selects_some(&self) -> bool {
         !self.names.is_empty() || !self.skip.is_empty()
     }
 
-    /// Returns the name of the benchmark that this process counts for the process that has started it; `None` if it counts
-    /// for no other process.
+    /// Returns the name of the benchmark that this process counts for its parent process; `None` if
+    /// this is no child process.
     pub(crate) fn name_to_count() -> Option<String> {
         let mut options = Self::try_parse().ok().filter(|options| options.child)?;
         options.names.pop()

@@ -14,7 +14,7 @@ use crate::counting::{self, Error, Target, with_help};
 use crate::function::Function;
 use crate::options::Options;
 
-/// Exit code if nothing could be counted or compared, the same as that of `pmctl bench`.
+/// The exit code if nothing could be counted or compared, as for `pmctl bench`.
 pub(crate) const EXIT_NOT_COUNTED: u8 = 125;
 
 /// A benchmark.
@@ -147,7 +147,7 @@ impl Suite {
     }
 }
 
-/// Returns the text of a path without the blanks that some versions of the compiler add.
+/// Returns the text of a path without blanks. Some versions of the compiler add blanks.
 fn without_blanks(path: &str) -> String {
     path.replace(" :: ", "::")
 }

@@ -16,7 +16,8 @@ pub struct Baseline {
     pub file: PathBuf,
     /// The content of the file.
     pub document: BenchDocument,
-    /// For each measured command the index of its entry in the document.
+    /// For each measured command, the index of its entry in the document; `None` if there is no
+    /// entry.
     entries: Vec<Option<usize>>,
 }
 
@@ -31,7 +32,8 @@ pub struct NotInBaseline {
 }
 
 impl Baseline {
-    /// Finds each command's entry by its name. If there is one command and one entry, the names may differ.
+    /// Finds each command's entry by the command's name. If there are only one command and one
+    /// entry, their names may differ.
     ///
     /// # Errors
     /// The first command without an entry.
@@ -58,7 +60,7 @@ impl Baseline {
         }
     }
 
-    /// Creates a baseline without entries: no command is compared, not even with the first one.
+    /// Creates a baseline without entries: no command is compared, not even with the first command.
     #[must_use]
     pub fn empty(measured: &BenchDocument) -> Self {
         let (machine, events) = (measured.machine.clone(), measured.events.clone());
@@ -128,7 +130,7 @@ pub struct ChangeRow<'a> {
     pub command: &'a str,
     /// The number of each run.
     pub values: &'a [u64],
-    /// The numbers are nanoseconds.
+    /// The numbers are times in nanoseconds.
     pub is_time: bool,
     /// The change; `None` if there is nothing to compare with, as for the first command without a baseline.
     pub change: Option<Change>,
@@ -153,7 +155,8 @@ impl<'a> Comparison<'a> {
         self.baseline.and_then(entry).is_some()
     }
 
-    /// Returns the commands that the baseline lacks; none without a baseline, or with an [empty](Baseline::empty) one.
+    /// Returns the commands that the baseline lacks. Returns none if there is no baseline, or if it
+    /// is [empty](Baseline::empty).
     pub fn new_commands(self) -> impl Iterator<Item = &'a str> {
         let commands = self.measured.commands.iter().enumerate();
         let is_baseline = |baseline: &Baseline| !baseline.document.commands.is_empty();

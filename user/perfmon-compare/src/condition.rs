@@ -18,7 +18,7 @@ pub struct Condition {
     pub text: String,
     /// The event, or [`TIME`].
     pub event: String,
-    /// The condition holds above the limit (`>`), not below (`<`).
+    /// The condition holds above the limit (`>`); if unset, below the limit (`<`).
     pub above: bool,
     /// The limit.
     pub limit: Limit,
@@ -70,8 +70,9 @@ impl FromStr for Condition {
     }
 }
 
-/// Returns a percentage as a fraction. The fraction is rounded only once, like a change, so that a limit of 0.7 %
-/// equals a change of 7.0 / 1000.0. Rounded twice, it would be less: 0.7 / 100.0.
+/// Returns a percentage as a fraction. The fraction is rounded only once, like a change: a limit of
+/// 0.7 % equals a change of 7.0 / 1000.0. The quotient 0.7 / 100.0 would be rounded twice, and
+/// would be less.
 fn fraction_of_percent(text: &str, number: f64) -> f64 {
     // Parsing fails if the number already has an exponent.
     format!("{text}e-2").parse().unwrap_or(number / 100.0)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Statistics of the runs of a command: mean, deviation, and the change with its interval (bootstrap).
 
-/// The number of resamples of an interval. Each is the mean or the change of runs that are drawn at random.
+/// The number of resamples of an interval. A resample is the mean or the change of runs that are
+/// drawn at random.
 const RESAMPLES: usize = 10_000;
 
 /// The number of resamples cut off at each end of an interval: 2.5 %, which leaves 95 %.
@@ -21,8 +22,8 @@ pub struct Interval {
 pub struct Change {
     /// The change as a fraction of the mean before: 0.01 is 1 % more. It is infinite if the mean before is 0.
     pub part: f64,
-    /// The confidence interval of `part`. Its two ends are equal if the runs before all have the same value, and the
-    /// runs after, too.
+    /// The confidence interval of `part`. The two ends of the interval are equal if all earlier
+    /// runs have the same value, and all later runs have the same value.
     pub interval: Interval,
 }
 
@@ -41,7 +42,7 @@ pub fn mean(values: &[u64]) -> f64 {
     sum as f64 / values.len().max(1) as f64
 }
 
-/// Returns the mean, rounded; `None` without values, or if one is missing.
+/// Returns the mean, rounded; `None` without values, or if a value is missing.
 #[must_use]
 pub fn mean_count(counts: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
     let counts: Vec<u64> = counts.into_iter().collect::<Option<_>>()?;
@@ -103,7 +104,7 @@ fn interval(mut resample: impl FnMut() -> f64) -> Interval {
     }
 }
 
-/// Returns the mean of a resample: as many values, each drawn at random from `values`.
+/// Returns the mean of a resample: of `values.len()` values, each drawn at random from `values`.
 fn resampled_mean(values: &[u64], random: &mut fastrand::Rng) -> f64 {
     let sum: u128 = values
         .iter()

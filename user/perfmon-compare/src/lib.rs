@@ -2,8 +2,9 @@
 //! Counts of several runs, and their changes: the file that stores the counts, the change with its confidence interval,
 //! and conditions that fail a build.
 //!
-//! `pmctl bench` uses this crate to compare commands, and [`perfmon-bench`](https://docs.rs/perfmon-bench) to compare functions.
-//! Both write and read the same files.
+//! `pmctl bench` uses this crate to compare commands, and
+//! [`perfmon-bench`](https://docs.rs/perfmon-bench) to compare functions. Both programs write and
+//! read files of the same format.
 
 #![forbid(unsafe_code)]
 

@@ -34,7 +34,7 @@ fn cell(text: &str) -> String {
     printable(text).replace('|', "\\|")
 }
 
-/// Formats a command as inline code, with more backquotes around it than it has in a row.
+/// Formats a command as inline code, between longer rows of backquotes than the command contains.
 fn inline_code(text: &str) -> String {
     let text = cell(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);

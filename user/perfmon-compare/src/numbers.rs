@@ -103,7 +103,7 @@ pub fn describe_change(event: &str, before: Option<&[u64]>, values: &[u64]) -> S
     )
 }
 
-/// Formats a fraction in percent, with its sign; an infinite one as ∞.
+/// Formats a fraction in percent, with its sign. An infinite fraction is shown as ∞.
 fn signed(part: f64) -> String {
     let sign = if part < 0.0 { "-" } else { "+" };
     if part.is_infinite() {
@@ -114,7 +114,8 @@ fn signed(part: f64) -> String {
 
 /// Formats a fraction in percent, with three significant digits.
 fn percent(part: f64) -> String {
-    /// Each limit that the number is below adds one digit after the decimal point.
+    /// If the number is below one of these limits, each such limit adds one digit after the decimal
+    /// point.
     const DIGIT_LIMITS: [f64; 9] = [100.0, 10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6];
     let number = 100.0 * part;
     let below = DIGIT_LIMITS

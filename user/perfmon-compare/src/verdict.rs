@@ -19,14 +19,14 @@ pub struct Verdict {
 pub enum Outcome {
     /// No condition holds, and all were checked.
     Passed,
-    /// At least one condition holds, whatever is unknown about the others.
+    /// At least one condition holds; other conditions may be unknown.
     Failed,
     /// No condition that was checked holds, and at least one could not be checked.
     Unknown,
 }
 
 impl Verdict {
-    /// Returns the outcome. A condition that holds is what the user asked about, so it comes before an unknown one.
+    /// Returns the outcome. A condition that holds decides, even if another condition is unknown.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match (&self.holds[..], &self.unknown[..]) {
@@ -163,7 +163,7 @@ mod tests {
         let sentence = "--fail-if 'instructions:u>+1%': old.json has none of the measured commands or functions, so \
                         nothing was compared.";
         assert_eq!(reasons, [sentence]);
-        // A limit of the count itself needs no baseline.
+        // A condition on the count itself, and not on its change, needs no baseline.
         let verdict = verdict(old_document, "instructions:u>1010");
         assert_eq!((verdict.holds.len(), verdict.unknown.len()), (1, 0));
     }

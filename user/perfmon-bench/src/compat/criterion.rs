@@ -26,12 +26,14 @@
 //! criterion_main!(benches);
 //! ```
 //!
-//! criterion itself is not needed: this module has the part of its interface, from version 0.3 to 0.8, that suites use, and
-//! each benchmark is counted in processes of its own, with the options, the baselines and the conditions of
-//! [`main!`](crate::main!). What has a meaning for times only, such as the number of samples, is accepted and has no effect.
-//! To count with criterion's own statistics and reports, use [`perfmon_bench::criterion`](mod@crate::criterion).
+//! criterion itself is not needed: this module has the part of its interface, from version 0.3 to
+//! 0.8, that suites use, and each benchmark is counted in processes of its own, with the options,
+//! the baselines and the conditions of [`main!`](crate::main!). Settings with a meaning for times
+//! only, such as the number of samples, are accepted and have no effect. To count with criterion's
+//! own statistics and reports, use [`perfmon_bench::criterion`](mod@crate::criterion).
 //!
-//! A benchmark that `iter_custom` measures by itself can't be counted: it fails and is named, and the others are counted.
+//! A benchmark that measures by itself with `iter_custom` can't be counted: it fails, its name is
+//! printed, and the other benchmarks are counted.
 
 use std::fmt::Display;
 use std::marker::PhantomData;
@@ -51,7 +53,7 @@ pub mod measurement {
     /// A measurement.
     pub trait Measurement {}
 
-    /// The measurement that suites name, which is counted here.
+    /// The measurement that suites name. This module counts events in its place.
     #[derive(Debug)]
     pub struct WallTime;
 
@@ -73,14 +75,14 @@ pub struct Criterion<M = WallTime> {
 /// The work on the benchmarks that a suite's functions name.
 #[derive(Debug)]
 enum Work {
-    /// Collects their names.
+    /// Collects the names of the benchmarks.
     List(Vec<String>),
-    /// Runs the one of this name.
+    /// Runs the benchmark with this name.
     Run(String, Box<Run>),
 }
 
-/// The run of a benchmark. It owns what a [`crate::Bencher`] borrows, so that [`Criterion`] has no lifetime, as suites
-/// expect.
+/// The run of a benchmark. It owns the meter and the counts that a [`crate::Bencher`] borrows,
+/// because suites expect a [`Criterion`] without a lifetime.
 #[derive(Debug)]
 struct Run {
     /// The meter, and the counts of each event; `None` to call the benchmark once, as a test.
@@ -91,12 +93,12 @@ struct Run {
 /// Counts the function of a benchmark.
 #[derive(Debug)]
 pub struct Bencher<'a, M = WallTime> {
-    /// `None` after the count.
+    /// The bencher; `None` after the count.
     bencher: Option<crate::Bencher<'a>>,
     measurement: PhantomData<M>,
 }
 
-/// Benchmarks whose names begin with that of the group.
+/// A group of benchmarks, whose names begin with the name of the group.
 #[derive(Debug)]
 pub struct BenchmarkGroup<'a, M = WallTime> {
     criterion: &'a mut Criterion<M>,
@@ -198,7 +200,7 @@ impl Default for Criterion {
     }
 }
 
-/// Methods that set what has a meaning for times only.
+/// Defines methods for settings that have a meaning for times only.
 macro_rules! without_effect {
     ($($name:ident($type:ty);)*) => {
         $(
@@ -211,7 +213,7 @@ macro_rules! without_effect {
     };
 }
 
-/// The same for a group.
+/// Defines such methods for a group.
 macro_rules! without_effect_on_group {
     ($($name:ident($type:ty);)*) => {
         $(
@@ -292,7 +294,8 @@ impl<M> Criterion<M> {
         }
     }
 
-    /// Collects the name of the benchmark, or runs the benchmark if it is the one to run.
+    /// Collects the name of the benchmark, or runs the benchmark if it has the name of the
+    /// benchmark to run.
     fn add(&mut self, name: &str, benchmark: &mut dyn FnMut(&mut Bencher<'_, M>)) {
         match &mut self.work {
             Work::List(names) => names.push(name.to_owned()),
@@ -406,7 +409,7 @@ impl<M> Bencher<'_, M> {
     /// Calls the function once, for `cargo test`.
     ///
     /// # Panics
-    /// If the benchmark is to be counted: the function measures times by itself.
+    /// If the benchmark is to be counted, because the function measures times by itself.
     pub fn iter_custom(&mut self, mut routine: impl FnMut(u64) -> Duration) {
         let bencher = self.take();
         assert!(
@@ -432,8 +435,9 @@ pub fn add_groups(suite: &mut Suite, groups: &'static [Group]) {
     }
 }
 
-/// Returns the names of the benchmarks. A process that counts one benchmark needs only its name: the functions are called
-/// once there, since some set up what a process can have once, such as a pool of threads.
+/// Returns the names of the benchmarks. A process that counts one benchmark returns only the name
+/// of that benchmark, and does not call the functions for it: some functions set up something that
+/// a process can have only once, such as a pool of threads.
 fn names_in(groups: &[Group]) -> Vec<String> {
     if let Some(name) = Options::name_to_count() {
         return vec![name];
@@ -448,7 +452,8 @@ fn names_in(groups: &[Group]) -> Vec<String> {
     }
 }
 
-/// Calls the functions of a suite, of which each calls the benchmark of this name if it is among its own.
+/// Calls the functions of a suite. The function that has the benchmark of this name runs the
+/// benchmark.
 fn run_one(groups: &[Group], name: &str, bencher: crate::Bencher<'_>) {
     let crate::Bencher { task, result } = bencher;
     let (counting, borrowed) = match task {
@@ -578,7 +583,7 @@ mod tests {
             });
             result.is_some()
         });
-        // One of them has not called its bencher.
+        // One benchmark has not called its bencher.
         assert_eq!(results.collect::<Vec<_>>(), [true, true, false, true, true]);
     }
 }

@@ -23,7 +23,7 @@ pub use std::hint::black_box;
 /// Counts a function. A benchmark calls [`iter`](Self::iter) once.
 #[derive(Debug)]
 pub struct Bencher<'a> {
-    /// `None` after the count.
+    /// The bencher; `None` after the count.
     bencher: Option<crate::Bencher<'a>>,
     /// The number of bytes that a call handles, which a benchmark may set. It has no effect on the count.
     pub bytes: u64,
@@ -40,7 +40,7 @@ impl<'a> Bencher<'a> {
     /// Counts a function, as [`Bencher::bench`](crate::Bencher::bench): its results are dropped outside of the counted part.
     ///
     /// # Panics
-    /// If it is called a second time, because a benchmark has one count.
+    /// If the method is called a second time, because a benchmark has only one count.
     #[allow(clippy::iter_not_returning_iterator, reason = "libtest's name")]
     pub fn iter<Output>(&mut self, work: impl FnMut() -> Output) {
         match self.bencher.take() {

@@ -12,7 +12,8 @@ const MAX_ATTEMPTS: usize = 100;
 /// Reads events of all threads around a function.
 #[derive(Debug)]
 pub(crate) struct AllThreads {
-    /// For each event, one descriptor for each thread that there was, which also counts what that thread creates.
+    /// For each event, a descriptor for each thread of the process when the events were opened. A
+    /// descriptor also counts the threads and processes that its thread creates.
     events: Vec<Vec<Event>>,
     /// The reading of each descriptor at the beginning of a pass.
     before: Vec<Vec<Reading>>,
@@ -36,11 +37,13 @@ impl AllThreads {
                     .collect()
             };
             let opened: Result<Vec<Vec<_>>, _> = events.iter().map(of_threads).collect();
-            // A new thread is counted already if its creator's events were open when it was created, which is unknown. So
-            // the events are used only if the threads are still the same.
+            // A thread that was created meanwhile is counted only if the events of its creator were
+            // open by then, which is unknown. So the events are used only if the process still has
+            // the same threads.
             if threads == self::threads() {
                 let events = opened?;
-                // A clone of a `Vec` would have no capacity, and the first pass would allocate.
+                // Each `Vec` is created anew, since a clone of an empty `Vec` has no capacity, and
+                // the first pass would allocate.
                 let no_readings = || -> Vec<Vec<Reading>> {
                     let of_event = |_| Vec::with_capacity(threads.len());
                     events.iter().map(of_event).collect()

@@ -18,7 +18,8 @@ pub(crate) struct Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BaselineFile {
     pub(crate) path: PathBuf,
-    /// The part of an entry's name before the name of the benchmark. It is empty if all entries are of one target.
+    /// The part of an entry's name before the name of the benchmark. The prefix is empty if all
+    /// entries are of one target.
     prefix: String,
 }
 
@@ -34,9 +35,9 @@ pub(crate) fn folder(target: &Target, tmpdir: Option<&str>) -> PathBuf {
 
 impl BaselineFile {
     /// Returns the file of the baseline `name`:
-    /// - A name is that of a file in `folder`, which has only this target's entries.
-    /// - A path is that of any file, which may have entries of several targets, since cargo passes the path to each of
-    ///   them.
+    /// - A name means a file in `folder`, which has only entries of this target.
+    /// - A path means any file. The file may have entries of several targets, since cargo passes
+    ///   the path to each target.
     pub(crate) fn named(name: &str, folder: &Path, target: &Target) -> Self {
         if name.contains('/') || Path::new(name).extension().is_some_and(|end| end == "json") {
             Self {
@@ -70,8 +71,8 @@ impl BaselineFile {
         Ok(document)
     }
 
-    /// Returns the entries of the file that are kept when counts of this target are saved: those of other targets, and those
-    /// of the benchmarks for which `is_kept` returns true.
+    /// Returns the entries of the file that are kept when counts of this target are saved: the
+    /// entries of other targets, and the entries of benchmarks for which `is_kept` returns true.
     ///
     /// # Errors
     /// The kept entries have counts of another processor or of other events, or the file is not a baseline.
@@ -133,7 +134,7 @@ impl BaselineFile {
     }
 }
 
-/// Writes a baseline. If it fails, the old file is unchanged.
+/// Writes a baseline. If writing fails, the old file is unchanged.
 fn write(file: &Path, measured: &BenchDocument) -> Result<(), String> {
     let write_error = |error| format!("--save-baseline: can't write {}: {error}", file.display());
     let mut text = Vec::new();
@@ -169,7 +170,7 @@ mod tests {
         )
     }
 
-    /// Saves these counts. `is_kept` is that of [`BaselineFile::kept_entries`].
+    /// Saves these counts. `is_kept` is passed to [`BaselineFile::kept_entries`].
     fn save(
         file: &BaselineFile,
         measured: BenchDocument,

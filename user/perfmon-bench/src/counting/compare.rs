@@ -51,7 +51,7 @@ impl Suite {
         ensure_driver(&options.env, || Ok(folders))?;
         let machine = brand(&CpuId::new());
         if let (Some(file), Some(name)) = (&file, new_baseline) {
-            // Checked before anything is counted, since the counts would be lost otherwise.
+            // Checks this before anything is counted, since the counts would be lost otherwise.
             file.kept_entries(name, (&machine, &options.events()), |name| {
                 self.is_kept(name, options, &[])
             })?;
@@ -61,8 +61,8 @@ impl Suite {
         let measured = BenchDocument::new(machine, options.events(), entries);
         let names = measured.commands.iter();
         let names: Vec<&str> = names.map(|entry| &entry.command[..]).collect();
-        // Without a baseline, an empty one is used: otherwise all benchmarks would be compared with the first
-        // benchmark.
+        // Uses an empty baseline if there is none: otherwise all benchmarks would be compared with
+        // the first benchmark.
         let baseline = match baseline {
             Some((document, file)) => Baseline::of_names((&file, document), &names),
             None => Baseline::empty(&measured),
@@ -80,7 +80,8 @@ impl Suite {
             let result = result.and_then(|()| fs::write(file, text));
             result.map_err(|error| format!("--export: can't write {}: {error}", file.display()))?;
         }
-        // Standard output may be closed. That is reported after the counts are saved.
+        // Printing fails if standard output is closed. The error is reported after the counts are
+        // saved.
         let print_result = print_to_stdout(&String::from_utf8_lossy(&text));
         self.print_uncompared_names(&comparison, options, &failed);
         let code = self.check_conditions(&comparison, options);
@@ -106,7 +107,7 @@ impl Suite {
         if code == ExitCode::SUCCESS {
             return Err(message);
         }
-        // The code of the conditions stays, of one that holds or that can't be checked.
+        // Keeps the exit code of a condition that holds or that can't be checked.
         print_error(&self.target.name, &message);
         Ok(code)
     }
@@ -123,7 +124,8 @@ impl Suite {
         is_left_out || failed.iter().any(|failed| failed == name)
     }
 
-    /// Fails if a condition is about an event that is not counted, or needs a baseline that is not given.
+    /// Fails if a condition names an event that is not counted, or needs a baseline and there is
+    /// none.
     fn refuse_impossible_conditions(&self, options: &Options) -> Result<(), String> {
         let events = options.events();
         for condition in &options.fail_if {
@@ -177,7 +179,8 @@ impl Suite {
         Ok((entries, failed))
     }
 
-    /// Counts the selected benchmark, and sends the counts to the process that has started this one.
+    /// Counts the selected benchmark, and sends the counts to the process that has started this
+    /// process.
     pub(crate) fn count_for_parent(&mut self) -> Result<ExitCode, String> {
         let parent = Parent::connect()?;
         let result = match &mut self.benches[..] {
@@ -188,7 +191,8 @@ impl Suite {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Prints the names of the benchmarks that the baseline lacks, and of those that only the baseline has.
+    /// Prints the names of the benchmarks that the baseline lacks, and of the benchmarks that only
+    /// the baseline has.
     fn print_uncompared_names(
         &self,
         comparison: &Comparison<'_>,
@@ -208,7 +212,7 @@ impl Suite {
             &format!("not compared, because the baseline {name} lacks them"),
             new,
         );
-        // Arguments that select benchmarks leave out the others.
+        // If arguments select benchmarks, the other benchmarks are missing on purpose.
         let missing = baseline.missing(comparison.measured);
         let is_gone =
             |name: &&str| !options.selects_some() && failed.iter().all(|other| other != name);

@@ -12,7 +12,7 @@ use super::this_thread::ThisThread;
 /// Number of empty passes. The smallest of their counts is subtracted from other counts.
 const EMPTY_PASSES: usize = 8;
 
-/// Counts events around a function: those of the calling thread, unless all threads are asked for.
+/// Counts events of the calling thread, or of all threads, while a function runs.
 #[derive(Debug)]
 pub(crate) struct Meter {
     events: Vec<Builder>,
@@ -41,7 +41,7 @@ impl Meter {
         }
     }
 
-    /// Returns the meter, and leaves one without events.
+    /// Returns the meter, and leaves a meter without events in its place.
     pub(crate) fn take(&mut self) -> Self {
         mem::replace(self, Self::new(Vec::new()))
     }
@@ -79,7 +79,8 @@ impl Meter {
             Some(counters) => counters.count(work)?,
             None => Vec::new(),
         };
-        // Saturates, because a page that changes while it is read is read again, which changes the overhead.
+        // The difference saturates at 0, because the overhead varies: a page that changes while it
+        // is read is read again.
         let counts = counts.iter().zip(&self.overhead);
         Ok(counts
             .map(|(count, overhead)| count.saturating_sub(*overhead))

@@ -19,7 +19,7 @@ const EMPTY_PASSES: usize = 8;
 pub(crate) struct PassCounter {
     label: String,
     page: UserPage<'static>,
-    /// The smallest count of two readings in a row.
+    /// The smallest count between two readings in a row.
     overhead: u64,
 }
 
@@ -35,7 +35,7 @@ impl PassCounter {
 
     fn open_here(name: &str) -> Result<Self, Error> {
         let event = Event::named(name)?.this_thread().open()?;
-        // Leaked, because it counts as long as the program runs.
+        // Leaks the event, because it counts as long as the program runs.
         let event: &'static Event = Box::leak(Box::new(event));
         let mut counter = Self {
             label: event.label().to_string(),
@@ -66,7 +66,8 @@ impl PassCounter {
     }
 }
 
-/// Panics with an error, because criterion's interface has no errors, and a wrong number must not be shown.
+/// Panics if there is an error: criterion's interface can't return errors, and a wrong number must
+/// not be shown.
 fn or_panic<T>(result: Result<T, Error>) -> T {
     result.unwrap_or_else(|error| panic!("{}", with_help(&error)))
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counting each benchmark in processes of its own, so that a count is called exact only if two processes have it.
+//! Counts each benchmark in processes of its own, so that a count is called exact only if two
+//! processes have the same count.
 //!
-//! The count of a function can depend on its process: on the keys of hash maps, on what has used the heap before, on random
-//! addresses. So each process counts one benchmark, with the same arguments and the same room for the environment each
-//! time, and without random addresses.
+//! The count of a function can depend on its process: on the keys of hash maps, on earlier uses of
+//! the heap, on random addresses. So each process counts only one benchmark. All processes have the
+//! same arguments, an environment of the same size, and no random addresses.
 
 use std::env;
 use std::ffi::OsString;
@@ -24,7 +25,7 @@ use crate::options::CHILD_OPTION;
 /// The counts of a process: for each event, the count of each pass.
 pub(crate) type Counts = Vec<Vec<u64>>;
 
-/// Number of processes that count a benchmark if the first two differ.
+/// Number of processes that count a benchmark if the counts of the first two differ.
 const MAX_PROCESSES: usize = 6;
 
 /// The environment variables that benchmarks inherit from this process.
@@ -41,9 +42,10 @@ const INHERITED_VARIABLES: [&str; 6] = [
 /// that matter.
 const ENVIRONMENT_UNIT: usize = 4096;
 
-/// Counts a benchmark in two processes, or in more if the counts of an event differ between the processes only, and not
-/// between the passes of a process. For each event, returns one count of each process if the passes of each process have
-/// equal counts, and otherwise the counts of all passes.
+/// Counts a benchmark in two processes, or in more processes if the counts of an event are equal in
+/// all passes of a process but differ between the processes. For each event, returns one count of
+/// each process if the passes of each process have equal counts, and otherwise the counts of all
+/// passes.
 pub(crate) fn count_in_processes(
     mut count: impl FnMut() -> Result<Counts, String>,
 ) -> Result<Counts, String> {
@@ -61,7 +63,7 @@ pub(crate) fn count_in_processes(
     }
     let mut merged = vec![Vec::new(); processes[0].len()];
     for (event, runs) in merged.iter_mut().enumerate() {
-        // If the passes of each process have equal counts, they are one sample: only the processes may then differ.
+        // If the passes of each process have equal counts, one pass stands for its process.
         let passes = if has_stable_passes(&processes, event) {
             1
         } else {
@@ -107,11 +109,12 @@ impl Processes {
             .stdin(OwnedFd::from(theirs))
             .stdout(standard_error());
         let child = command.spawn();
-        // Closes this process's copy of the new process's end of the connection.
+        // Closes this process's copy of the other end of the connection, which the new process has.
         drop(command);
         let mut child = child.map_err(|error| format!("can't start /proc/self/exe: {error}"))?;
         let events = serde_json::to_vec(&self.events).unwrap_or_default();
-        // If the process ends early, writing fails. Its missing answer is then reported below.
+        // Writing fails if the process has ended early. The error is ignored, since the missing
+        // answer is reported below.
         let _ = ours.write_all(&events);
         let _ = ours.shutdown(Shutdown::Write);
         let mut answer = Vec::new();
@@ -122,8 +125,8 @@ impl Processes {
     }
 }
 
-/// Turns off random addresses for the processes that this one starts. Returns a warning if that is forbidden, as it is in
-/// some containers.
+/// Turns off random addresses for the processes that this process starts. Returns a warning if that
+/// is forbidden, as in some containers.
 pub(crate) fn turn_off_random_addresses() -> Option<String> {
     let persona = personality::get().map(|persona| persona | Persona::ADDR_NO_RANDOMIZE);
     let error = persona.and_then(personality::set).err()?;
@@ -132,8 +135,8 @@ pub(crate) fn turn_off_random_addresses() -> Option<String> {
     ))
 }
 
-/// Returns a copy of standard error, which benchmarks get as their standard output: otherwise their output would get into
-/// an export.
+/// Returns a copy of standard error. Benchmarks get it as their standard output, because an export
+/// may be on the standard output.
 fn standard_error() -> Stdio {
     let stderr = io::stderr();
     let copy = stderr.as_fd().try_clone_to_owned();
@@ -161,8 +164,8 @@ pub(crate) fn chosen_variables(names: &[String]) -> Result<Vec<(OsString, OsStri
     names.iter().map(variable).collect()
 }
 
-/// Returns the environment of benchmarks. It takes the same room whatever the values of its variables are, because the room
-/// determines addresses on the stack.
+/// Returns the environment of benchmarks. The size of the environment does not depend on the values
+/// of its variables, because the size determines addresses on the stack.
 fn environment(
     chosen: &[(OsString, OsString)],
     variable: impl Fn(&str) -> Option<OsString>,
@@ -174,8 +177,8 @@ fn environment(
         }
         environment.push(match variable(name) {
             Some(value) => (name.into(), value),
-            // The array of pointers to the variables takes room, too, so each unset variable is replaced by a variable
-            // without meaning.
+            // The array of pointers to the variables takes room, too. So a variable without meaning
+            // takes the place of each unset variable.
             None => (
                 format!("PERFMON_BENCH_UNSET_{index}").into(),
                 OsString::new(),
@@ -193,7 +196,7 @@ fn environment(
     environment
 }
 
-/// The connection to the process that has started this one to count a benchmark.
+/// The connection to the parent process, which has started this process to count a benchmark.
 pub(crate) struct Parent {
     stream: UnixStream,
     /// The names of the events.

@@ -8,7 +8,7 @@ use perfmon_compare::{document, listing, markdown};
 
 use crate::options::{BenchFormat, Export, Options};
 
-/// Writes the counts for the standard output: the table, or what is exported there.
+/// Writes the counts for the standard output: the table, or an export without a file.
 pub(crate) fn write(
     comparison: &Comparison<'_>,
     options: &Options,

@@ -15,7 +15,8 @@ use super::process::chosen_variables;
 /// The environment variable with further options of `pmctl vm`, such as `--memory 4096`.
 const OPTIONS_VARIABLE: &str = "PERFMON_BENCH_VM";
 
-/// Variables that cargo and the user set for a bench target, which finds its files, libraries and options by them.
+/// Variables that cargo and the user set for a bench target. The target finds its files, libraries
+/// and options by them.
 const PASSED_VARIABLES: [&str; 3] = ["CARGO_MANIFEST_DIR", "LD_LIBRARY_PATH", "RUST_BACKTRACE"];
 
 /// The environment variable that is set in the virtual machine.
@@ -28,8 +29,9 @@ pub(crate) struct WritableFolder {
     pub(crate) variable: Option<&'static str>,
 }
 
-/// Does nothing if there is a driver. Otherwise replaces this process by a run of the program in the virtual machine,
-/// where it can change files in the folders that `folders` returns. `variables` are those of `--env`.
+/// Does nothing if there is a driver. Otherwise replaces this process by a run of the program in
+/// the virtual machine, where it can change files in the folders that `folders` returns.
+/// `variables` are the variables of `--env`.
 ///
 /// # Errors
 /// The reason why nothing can be counted, with advice; or the error of `folders`.
