@@ -20,7 +20,10 @@
 /* Number of empty passes. The smallest of their counts is the overhead. */
 #define EMPTY_PASSES	4
 
-/* The words of a reading before the counts: the number of events, and two times of the group. */
+/*
+ * The words of a reading that precede the counts: the number of events, and the group's times
+ * enabled and running.
+ */
 enum {
 	WORD_EVENTS,
 	WORD_ENABLED,
@@ -84,10 +87,13 @@ EXPORT int perfmon_reset(struct perfmon_counters *counters)
 {
 	uint64_t words[HEADER_WORDS + PERFMON_MAX_EVENTS];
 
-	/* A reset keeps the times. They are read before it, so that running events don't count the reading. */
+	/*
+	 * A reset does not change the times. They are read before the reset, so that running events
+	 * do not count this reading.
+	 */
 	if (read_group(counters, words) || control_group(counters, PERF_EVENT_IOC_RESET))
 		return -1;
-	/* Other threads may read meanwhile. */
+	/* Other threads may read the member at the same time. */
 	__atomic_store_n(&counters->uncounted, words[WORD_ENABLED] - words[WORD_RUNNING], __ATOMIC_RELAXED);
 	return 0;
 }
@@ -116,7 +122,7 @@ EXPORT int perfmon_tasks_not_followed(struct perfmon_counters *counters, uint64_
 	fdinfo = fopen(path, "re");
 	if (!fdinfo)
 		return fail_at(TO_READ, errno, path, -1);
-	/* A driver without the field follows all tasks. */
+	/* An older driver without this field in fdinfo follows all tasks. */
 	*tasks = 0;
 	while (fgets(line, sizeof(line), fdinfo))
 		if (!strncmp(line, field, strlen(field)))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Error messages: what happened, why, and what to do.
+ * Error messages: the attempt, the cause, and advice.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -156,7 +156,7 @@ static void make_printable(char *name, size_t size)
 			name[i] = '?';
 }
 
-/* Reads the owner of a counter; returns false if the counter is free, or does not exist. */
+/* Reads the owner of a counter. Returns false if the counter is free or does not exist. */
 static bool read_owner(int device, int number, struct perfmon_counter_owner *owner)
 {
 	*owner = (struct perfmon_counter_owner) { .num = number };
@@ -166,7 +166,10 @@ static bool read_owner(int device, int number, struct perfmon_counter_owner *own
 	return true;
 }
 
-/* Returns whether two counters have the same owner. A process that has ended, or that this one can't see, has the PID 0. */
+/*
+ * Returns whether two counters have the same owner. A process that has ended, or that this process
+ * can't see, has the PID 0.
+ */
 static bool is_same_owner(const struct perfmon_counter_owner *a, const struct perfmon_counter_owner *b)
 {
 	return a->pid == b->pid && a->kind == b->kind && !strncmp(a->comm, b->comm, sizeof(a->comm));

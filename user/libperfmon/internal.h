@@ -36,7 +36,10 @@ struct perfmon_counters {
 	pid_t process;
 	/* A descriptor for each event; the first is the leader's. */
 	int fd[PERFMON_MAX_EVENTS];
-	/* The time in ns until the last reset for which the events were enabled on a core that lacks one of them. */
+	/*
+	 * The time in ns, up to the last reset, for which the events were enabled and not counted,
+	 * since a core lacked an event.
+	 */
 	uint64_t uncounted;
 	/* The pages that perfmon_page() has mapped, or NULL. */
 	const struct perf_event_mmap_page *page[PERFMON_MAX_EVENTS];
@@ -61,9 +64,9 @@ enum attempt {
 int events_parse(const char *list, struct event *events, int max);
 
 /*
- * Sets the message of perfmon_error() for @attempt at @object, an event or a path, that failed with
- * @error, and sets errno to @error. The owners of the counters are read from @device, unless it is
- * -1. Returns -1.
+ * Sets the message of perfmon_error(), and sets errno to @error, after @attempt has failed with
+ * @error. @object is the name of the event, or the path. The owners of the counters are read from
+ * @device, unless it is -1. Returns -1.
  */
 int fail_at(enum attempt attempt, int error, const char *object, int device);
 

@@ -21,7 +21,10 @@ static const struct {
 /* The length of the longest text that is compared with the known names. */
 #define MAX_LENGTH	40
 
-/* Returns the number of letters to change, add or remove to get from one name to the other. */
+/*
+ * Returns the number of letters that have to be changed, added or removed to convert @typed to
+ * @name.
+ */
 static unsigned int edit_distance(const char *typed, const char *name)
 {
 	unsigned int row[MAX_LENGTH + 1], above, cost, i, j, length = strlen(name);

@@ -60,21 +60,22 @@ int perfmon_reset(struct perfmon_counters *counters);
 int perfmon_read(struct perfmon_counters *counters, uint64_t *counts);
 
 /*
- * Writes the number of tasks that are no longer counted, because they executed a program with more rights
- * (setuid, setgid, file capabilities) or one that they may not read. The counts lack the work of these
- * tasks from then on.
+ * Writes the number of tasks that are no longer counted, because they executed a program with more
+ * rights (setuid, setgid, file capabilities) or an unreadable program. The counts lack the work of
+ * these tasks from then on.
  */
 int perfmon_tasks_not_followed(struct perfmon_counters *counters, uint64_t *tasks);
 
 /* Returns the number of events. */
 unsigned int perfmon_size(const struct perfmon_counters *counters);
 
-/* Returns the name of an event, as it was given; NULL if there are fewer. */
+/* Returns the name of event number @event as it was given; NULL if there are not so many events. */
 const char *perfmon_name(const struct perfmon_counters *counters, unsigned int event);
 
 /*
- * Returns what an empty start and stop counts of an event: the parts of the two calls that are
- * counted. It can differ by an instruction or two, depending on how the program calls them.
+ * Returns the count of an event between a start and a stop with nothing in between. The actual
+ * overhead can differ by an instruction or two, depending on how the program calls the two
+ * functions.
  */
 uint64_t perfmon_overhead(const struct perfmon_counters *counters, unsigned int event);
 
@@ -85,7 +86,7 @@ uint64_t perfmon_overhead(const struct perfmon_counters *counters, unsigned int 
  */
 const struct perf_event_mmap_page *perfmon_page(struct perfmon_counters *counters, unsigned int event);
 
-/* Returns why the calling thread's last call failed, and what to do; never NULL. */
+/* Returns the message of the calling thread's last failed call, with advice; never NULL. */
 const char *perfmon_error(void);
 
 /*
@@ -108,8 +109,8 @@ struct perfmon_total {
 };
 
 /*
- * Chooses the events of the markers; call it before the first marker. By default the events are
- * those of the environment variable PERFMON_EVENTS, or else instructions:u.
+ * Chooses the events of the markers; call it before the first marker. By default the environment
+ * variable PERFMON_EVENTS names the events, or the event is instructions:u.
  */
 int perfmon_mark_events(const char *events);
 
@@ -125,7 +126,10 @@ int perfmon_report(FILE *out);
  */
 int perfmon_last(uint64_t *counts);
 
-/* Returns the name of an event of the calling thread's markers; NULL if there are fewer. */
+/*
+ * Returns the name of event number @event of the calling thread's markers; NULL if there are not so
+ * many events.
+ */
 const char *perfmon_marked(unsigned int event);
 
 /* Returns the first reason why a pass could not be counted; NULL if all were counted. */
@@ -138,7 +142,9 @@ void perfmon_leave(const char *name);
 /* For the macros: one reading of all events of the calling thread's markers. */
 struct perfmon_reading {
 	uint64_t count[PERFMON_MARKED];
-	/* Number of repeated readings of pages, from the first event read up to this one. */
+	/*
+	 * Number of repeated readings of pages, from the first event that is read up to this event.
+	 */
 	uint64_t retries[PERFMON_MARKED];
 	/* Number of repeated readings of all events. */
 	uint64_t all_retries;
@@ -158,11 +164,11 @@ struct perfmon_marks {
 extern __thread struct perfmon_marks perfmon_marks __attribute__((tls_model("initial-exec")));
 
 /*
- * Reads all events of the markers, the last one first, into a member of perfmon_marks. It is
- * one piece of assembly, so the number of instructions before its first RDPMC and after its last
- * one does not depend on the place and the compiler; the library subtracts these instructions.
- * If the kernel has changed a page meanwhile (seqlock, <linux/perf_event.h>), the event is read
- * again, which takes 19 instructions, 4 of them branches (PERFMON_RETRY_*).
+ * Reads all events of the markers into a member of perfmon_marks, the last event first. The macro
+ * is one piece of assembly, so that the number of instructions before its first RDPMC and after its
+ * last RDPMC does not depend on the caller and the compiler; the library subtracts these
+ * instructions. If the kernel has changed a page meanwhile (seqlock, <linux/perf_event.h>), the
+ * event is read again, which takes 19 instructions, 4 of them branches (PERFMON_RETRY_*).
  *
  * Offsets in the page: 8 lock, 12 index, 16 offset, 40 capabilities (bit 2 is cap_user_rdpmc),
  * 48 pmc_width.
@@ -218,8 +224,8 @@ extern __thread struct perfmon_marks perfmon_marks __attribute__((tls_model("ini
 
 /*
  * Begins a pass of the region @name, any string. Regions may nest and overlap; the instructions of
- * the markers belong to no region. A statement expression, because the end of a `do` loop may be a
- * jump in code that is not optimized.
+ * the markers belong to no region. The macro is a statement expression, because in code that is not
+ * optimized the end of a `do` loop may be a jump, which would be counted.
  */
 #define PERFMON_BEGIN(name) (__extension__ ({					\
 	PERFMON_READ_MARKS_(arrival);						\

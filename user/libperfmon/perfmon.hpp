@@ -19,7 +19,8 @@
 
 namespace perfmon {
 
-// The error of a failed call: code() is the errno, what() says what happened, why, and what to do.
+// The error of a failed call: code() is the errno, what() returns the message with the cause and
+// advice.
 class error : public std::system_error {
 public:
 	error() : std::system_error(errno, std::generic_category()), text_(perfmon_error()) {}
@@ -76,7 +77,7 @@ public:
 		return tasks;
 	}
 
-	// Returns the pointer for the functions of <perfmon.h>.
+	// Returns the pointer that the functions of <perfmon.h> take.
 	struct perfmon_counters *get() const { return raw_; }
 
 private:
@@ -102,7 +103,7 @@ private:
 };
 
 // Runs `work` as a pass of a region, and returns the counts of the markers' events, which are
-// instructions:u unless perfmon_mark_events() or PERFMON_EVENTS chose others.
+// instructions:u unless perfmon_mark_events() or PERFMON_EVENTS chose other events.
 template <typename Work>
 std::vector<std::uint64_t> measure(Work &&work, const char *name = "measure")
 {

@@ -2,11 +2,12 @@
 /*
  * Markers: counts between two points of a program, summed up over all passes.
  *
- * A marker reads the counters when it begins (the arrival) and when it ends (the departure).
- * From a departure to the next arrival, a stretch, the program itself runs. A stretch also counts
- * a fixed number of instructions of the two readings, which is measured in an empty stretch and
- * subtracted. Each thread sums up its stretches in a clock, which therefore stops in markers. The
- * count of a pass is the difference of two values of the clock, whatever markers lie between them.
+ * A marker reads the counters when it begins (the arrival) and when it ends (the departure). From a
+ * departure to the next arrival the program itself runs: this is a stretch. The count of a stretch
+ * includes a fixed number of instructions of the two readings. This number is measured in an empty
+ * stretch, and subtracted. Each thread adds its stretches to a clock, so the clock does not advance
+ * in markers. The count of a pass is the difference of two values of the clock, whatever markers
+ * lie between them.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -50,7 +51,7 @@ struct meter {
 	uint64_t clock[PERFMON_MARKED];
 	/* Number of stretches that could not be counted. */
 	uint64_t gaps;
-	/* A marker has ended, so the next arrival ends a stretch. */
+	/* There has been a departure, so the next arrival ends a stretch. */
 	bool has_departed;
 	/* The count of each event in an empty stretch. */
 	uint64_t overhead[PERFMON_MARKED];
@@ -59,7 +60,7 @@ struct meter {
 	/* Number of passes that have begun. */
 	unsigned int depth;
 	struct pass passes[MAX_DEPTH];
-	/* `last` has the counts of the pass that ended last. */
+	/* `last` holds the counts of the pass that ended last. */
 	bool has_last;
 	uint64_t last[PERFMON_MARKED];
 };
@@ -257,7 +258,10 @@ static uint64_t retry_cost_of(const struct event *event)
 static uint64_t stretch_count(const struct meter *m, unsigned int i)
 {
 	const struct perfmon_reading *from = &perfmon_marks.departure, *to = &perfmon_marks.arrival;
-	/* A retry is part of the stretch if it comes after the event's reading at the departure, or before it at the arrival. */
+	/*
+	 * A stretch contains the repeated readings after the event's own reading at the departure,
+	 * and before the event's own reading at the arrival.
+	 */
 	uint64_t retries = from->all_retries - from->retries[i] + to->retries[i];
 
 	return to->count[i] - from->count[i] - retries * m->retry_cost[i];
@@ -355,8 +359,8 @@ static void count_failed_pass(struct region *region)
 }
 
 /*
- * Makes all begun passes of a region fail, after a pass that could not be begun: its end can't be
- * told from theirs.
+ * Makes all begun passes of a region fail, after a further pass could not be begun: the end of that
+ * pass can't be distinguished from the ends of the others.
  */
 static void fail_passes(struct meter *m, const struct region *region)
 {
@@ -382,7 +386,10 @@ EXPORT void perfmon_enter(const char *name)
 			pass->gaps = m->gaps;
 			memcpy(pass->begin, m->clock, sizeof(pass->begin));
 		} else {
-			/* Each end of these passes counts one as failed, also that of the pass that is not begun. */
+			/*
+			 * Each end counts a failed pass: the ends of the begun passes, and the end
+			 * of the pass that was not begun.
+			 */
 			fail_passes(m, region);
 			note_failure("a thread has begun too many regions at once");
 		}
@@ -498,7 +505,7 @@ EXPORT int perfmon_report(FILE *out)
 
 	if (!totals)
 		return fail_with(ENOMEM, "can't print the totals: there is no memory for them");
-	/* Leaves out regions that were created meanwhile. */
+	/* Regions that are created between the two calls are left out. */
 	perfmon_totals(totals, n);
 	if (n)
 		names = fix_events();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Checks the messages if other programs have the counters. The functions of libc that the library calls
- * are replaced, so that this needs no driver.
+ * Checks the messages if other programs have the counters. Replaces the functions of libc that the
+ * library calls, so that the test needs no driver.
  */
 #include <errno.h>
 #include <stdarg.h>

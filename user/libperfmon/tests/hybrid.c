@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Reads counters of a thread that runs on a core without the event. The functions of libc that the
- * library calls are replaced, so that this needs neither the driver nor a hybrid processor.
+ * Reads counters of a thread that runs on a core without the event. Replaces the functions of libc
+ * that the library calls, so that the test needs neither the driver nor a hybrid processor.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,10 @@ int open(const char *path, int flags, ...)
 
 int ioctl(int fd, unsigned long call, ...)
 {
-	/* The calls of events have perf's type; the device's call opens an event. */
+	/*
+	 * An ioctl of an event has perf's type '$'. The only other ioctl is the device's, which
+	 * opens an event.
+	 */
 	return _IOC_TYPE(call) == '$' ? 0 : dup(fd);
 }
 

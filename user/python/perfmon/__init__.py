@@ -77,8 +77,9 @@ class count(_Block, _Mapping):
     def overhead(self):
         """A `dict` of the counts of an empty block, which every count includes.
 
-        Reading the property measures it, as the median of some blocks, because the interpreter
-        adapts its bytecode during the first of them. It is not subtracted from counts.
+        Reading the property measures the counts: the median of some empty blocks, because the
+        interpreter adapts its bytecode during the first blocks. The result is not subtracted
+        from other counts.
         """
         probe = self._new_block()
         passes = []

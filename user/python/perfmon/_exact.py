@@ -18,7 +18,7 @@ EVENTS = ("instructions:u", "branches:u")
 SCHEMA = "pmctl-bench-v1"
 
 MAX_PASSES = 40
-"""The largest number of passes, if no three in a row are equal. The interpreter adapts its bytecode in about ten."""
+"""The largest number of passes, reached if no three in a row have equal counts. The interpreter adapts in about ten."""
 
 
 LATER_ADVICE = "Pass a function that runs it, such as `lambda: list(f())` or `lambda: asyncio.run(f())`."
@@ -40,7 +40,7 @@ def refuse_later_result(function, result):
 
 
 def passes_of(function, args, kwargs, setup=None):
-    """Returns the counts of the last two passes, if three in a row are equal, or else of all passes but the first.
+    """Returns the counts of two passes, if three in a row are equal, or else of all passes but the first.
 
     The function is called with the result of `setup`, if there is one, before its other arguments. Neither `setup` nor
     dropping a result is counted. The garbage collector is disabled meanwhile, because the time when it runs depends on
@@ -131,7 +131,7 @@ class Numbers:
     def read_to_extend(cls, path):
         """Reads the file to which counts are saved; returns no counts if there is no file.
 
-        Raises ValueError if the counts can't be added to those in the file, which must not be lost.
+        Raises ValueError if the new counts can't be added: the counts in the file must not be lost.
         """
         try:
             old = cls.read(path)
@@ -182,7 +182,7 @@ def machine():
 
 
 def is_lost_in_machine(path):
-    """Returns whether this is the virtual machine of `pmctl vm`, and the file at the path is lost when it ends."""
+    """Returns whether this is the virtual machine of `pmctl vm`, whose end would delete a file at the path."""
     path = os.path.realpath(path)
     kind = options = mount_point = ""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Counts suites that were written for pytest-benchmark or pytest-codspeed, without a change of theirs.
+"""Counts suites that were written for pytest-benchmark or pytest-codspeed, as they are.
 
 pytest -p perfmon.benchmark --exact-save main
 
@@ -33,7 +33,7 @@ class Benchmark:
 
     def __call__(self, function, *args, **kwargs):
         """Counts the function, and returns its result."""
-        # `exact` has arguments of its own, which a function's may have the names of.
+        # Binds the keyword arguments, since some may have the names of arguments of `exact`.
         self._exact(functools.partial(function, **kwargs) if kwargs else function, *args)
         return function(*args, **kwargs)
 

@@ -129,7 +129,7 @@ class _Session:
         self.is_worker = hasattr(config, "workerinput")
         if self.save and not self.is_worker:
             try:
-                # Checked before anything is counted, since the counts would be lost otherwise.
+                # Checks this before anything is counted, since the counts would be lost otherwise.
                 _exact.Numbers.read_to_extend(self.baseline_file(self.save))
             except (ValueError, OSError) as error:
                 raise pytest.UsageError(f"--exact-save: {error}") from None
@@ -185,7 +185,7 @@ _SESSION = pytest.StashKey[_Session]()
 
 
 def _skip_without_counters(session=None):
-    """Skips the test without counters; fails it instead if the run has to compare or to save counts."""
+    """Skips the test if there are no counters; fails it instead if the run has to compare or to save counts."""
     try:
         perfmon.check()
     except perfmon.Error as error:
@@ -252,7 +252,7 @@ _COUNTS = pytest.StashKey[list]()
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item):
-    """Puts the counts into the report, which pytest-xdist sends from the process of the test to the one that saves them."""
+    """Puts the counts into the report, which pytest-xdist sends to the process that saves them."""
     report = (yield).get_result()
     if report.when == "call":
         report.perfmon_exact = [

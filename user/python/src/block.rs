@@ -22,19 +22,21 @@ const MAX_ATTEMPTS: usize = 10;
 #[pyclass(subclass, module = "perfmon._perfmon")]
 pub(crate) struct Block {
     events: Vec<(String, Builder)>,
-    /// All threads of the process are counted, and the threads and processes that they create. If unset, only the
-    /// calling thread is counted.
+    /// The block counts all threads of the process, and the threads and processes that they create.
+    /// If unset, it counts only the calling thread.
     process: bool,
     /// The cgroup to count, and the name that the caller gave.
     cgroup: Option<(Cgroup, PathBuf)>,
-    /// The groups that count now: one for each thread of the process, the calling thread's last.
+    /// The groups that count now: a group for each thread of the process. The last group is the
+    /// calling thread's.
     running: Vec<Group>,
     /// The ID of the process that last started the block. After fork(2) the child shares its parent's descriptors, so it
     /// may only close them: any other call would act on the parent's events.
     starter_pid: Option<u32>,
     /// The counts when the block ended; `None` before the first end, or if they could not be read.
     counts: Option<Vec<u64>>,
-    /// The number of tasks that the block no longer counted when it ended.
+    /// The number of tasks that the block had stopped counting by its end; `None` before the first
+    /// end.
     tasks_not_followed: Option<u64>,
 }
 
@@ -82,10 +84,10 @@ impl Block {
             vec![self.open(&|event| event.this_thread())?]
         };
         self.starter_pid = Some(process::id());
-        // Enabling is the last call before the block, so that little else is counted.
+        // The groups are enabled right before the block runs, so that little else is counted.
         let result = self.running.iter().try_for_each(Group::enable);
         if result.is_err() {
-            // Closing the groups also stops those that have been enabled.
+            // Closing the groups also stops the groups that are already enabled.
             self.running.clear();
         }
         result.map_err(|error| exception(&error))
@@ -132,7 +134,8 @@ impl Block {
         }
     }
 
-    /// Returns the counts, which are the current ones while the block counts; `None` before the first start.
+    /// Returns the counts: the current counts while the block counts, and its last counts
+    /// afterwards; `None` before the first start.
     fn _counts(&self) -> PyResult<Option<Vec<u64>>> {
         if self.counts.is_none() || !self.running.is_empty() {
             if let Some(starter_pid) = self.other_starter_pid() {
@@ -210,7 +213,8 @@ impl Block {
         self.counts = None;
     }
 
-    /// Opens the events as a group. `target` sets the tasks of the first event, which the others count, too.
+    /// Opens the events as a group. `target` sets the tasks of the first event. The other events of
+    /// the group count the same tasks.
     fn open(&self, target: &dyn Fn(Builder) -> Builder) -> PyResult<Group> {
         let mut builders = self.events.iter().map(|(_, event)| event.clone());
         let Some(first) = builders.next() else {
@@ -242,8 +246,9 @@ impl Block {
                 .iter()
                 .map(|thread| self.open(&|event| event.pid(*thread).inherit()))
                 .collect();
-            // A new thread is counted already if its creator's events were open when it was created, which is unknown. So
-            // the groups are used only if the threads are still the same.
+            // A thread that was created meanwhile is counted only if the events of its creator were
+            // open by then, which is unknown. So the groups are used only if the process still has
+            // the same threads.
             if threads == self::threads()? {
                 return groups;
             }
@@ -261,8 +266,8 @@ fn other_process_error(starter_pid: u32) -> PyErr {
     ))
 }
 
-/// Returns the sums of the counts of all groups, event by event. On a hybrid processor the sums are those of the cores that
-/// have the events.
+/// Returns the sums of the counts of all groups, event by event. On a hybrid processor, the sums
+/// include only the cores that have the events.
 ///
 /// # Errors
 /// A group can't be read, or no task ran on a core that has the events.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The Rust part of the Python package `perfmon`: the module `perfmon._perfmon`.
 //!
-//! Everything that starts, stops and reads events is here, so that little besides the block is counted. The Python part
-//! looks up and formats counts.
+//! Everything that starts, stops and reads events is here, so that little besides the block is
+//! counted. The Python part of the package looks up and formats counts.
 
 mod block;
 mod error;

@@ -70,7 +70,7 @@ def a_block_counts_its_instructions():
 @test
 def equal_blocks_count_the_same():
     counts = [count_spin(100_000) for _ in range(20)]
-    # Earlier interpreters try to adapt their bytecode again and again.
+    # Interpreters before 3.13 try to adapt their bytecode again and again.
     allowed = 0 if sys.version_info >= (3, 13) else 500
     expect(max(counts) - min(counts) <= allowed, True, f"a spread of {allowed}: {counts}")
 

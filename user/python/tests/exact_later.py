@@ -43,7 +43,7 @@ def test_each_call_gets_an_argument_of_its_own(exact):
     received = []
 
     def make():
-        # A thousand integers, to be counted if this is counted.
+        # Makes a thousand integers, which the count would show if this body were counted.
         return list(range(1000))
 
     def take(numbers, extra, last):

@@ -26,7 +26,7 @@ def test_pedantic(benchmark):
     benchmark.group = "adding"
     benchmark.extra_info["a"] = 1
     assert benchmark.pedantic(add, args=(1,), kwargs={"b": 4}, rounds=100, iterations=5) == 5
-    # A test has one count.
+    # A test can be counted only once.
     with pytest.raises(ValueError, match="counted already"):
         benchmark(add, 1)
 
