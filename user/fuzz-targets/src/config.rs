@@ -13,7 +13,7 @@ use perfmon_core::logic::trace_events::{Definition, EventId};
 use perfmon_core::logic::trace_record::HEADER_BYTES;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// A config that a program stages, and the CPUs that shall record it.
+/// A config that a program stages, and the CPUs that have to record it.
 struct Request {
     raw: abi::perfmon_config,
     cpus: Capabilities,
@@ -86,7 +86,8 @@ impl Request {
         let modes = |row: (u16, u32, u32)| {
             row.2 & (abi::PERFMON_CONFIG_FLAG_USER | abi::PERFMON_CONFIG_FLAG_OS)
         };
-        // The first event is the timebase, and may tick; events that follow the timebase do not tick.
+        // The first event is the timebase, and may tick. Events that follow the timebase never
+        // tick.
         let ticks = |n: usize, row| self.raw.rate[n] != 0 && (n == 0 || !timebase(row));
         match rule {
             InvalidConfig::NoEvent => end == 0,
@@ -129,7 +130,7 @@ impl Request {
     }
 }
 
-/// Branch records that do not freeze, which the driver refuses for events of the kernel.
+/// Branch records that do not freeze. The driver refuses them for events that count the kernel.
 const RECORDS_WITHOUT_FREEZING: BranchRecords = BranchRecords::Amd {
     depth: 16,
     address_bits: 48,
@@ -150,7 +151,8 @@ const RULES: [InvalidConfig; 10] = [
     InvalidConfig::Timebase,
 ];
 
-/// Returns the program's definition of a model-specific event: those with even numbers are defined.
+/// Returns the program's definition of a model-specific event. Events with even numbers are
+/// defined; others are not.
 fn definition(id: EventId) -> Option<Definition> {
     let select = EventSelect::new(id.number().to_le_bytes()[0].into(), 0);
     (id.group() == abi::PERFMON_GROUP_MODEL && id.number() % 2 == 0)
@@ -161,9 +163,10 @@ fn is_fixed(id: u16) -> bool {
     EventId(id).group() == abi::PERFMON_GROUP_FIXED
 }
 
-/// Passes a config to the driver's check. A config that the driver accepts breaks no rule, has a counter for each event,
-/// and fits into a buffer. A config that it refuses breaks the rule that the error names. The library accepts the same
-/// configs.
+/// Passes a config to the driver's check. If the driver accepts a config, the config breaks no
+/// rule, there is a counter for each event, and the records of a sample and of STOP fit into a
+/// buffer of one page. If the driver refuses a config, the config breaks the rule that the error
+/// names. The library accepts the same configs.
 ///
 /// # Panics
 /// If one of these properties does not hold.
@@ -232,7 +235,8 @@ fn check_accepted(request: &Request, config: &Config) {
 
     match LibraryConfig::from_abi(&request.raw) {
         Ok(library) => assert_eq!(library.to_abi().as_bytes(), request.raw.as_bytes()),
-        // The driver accepts an event without modes, which never counts. The library has no such events.
+        // The driver accepts an event without modes, although it never counts. The library has no
+        // such events.
         Err(ConfigError { problem, .. }) => assert_eq!(problem, ConfigProblem::NoModes),
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fuzz targets: each function takes any bytes, and panics if a property that must hold does not.
+//! Fuzz targets: each function takes any bytes, and panics if a property of the tested code does
+//! not hold.
 //!
-//! cargo-fuzz (../fuzz) calls them with the inputs that it makes up, `tests/seeds.rs` with the files in `fuzz/seeds`, and
-//! `tests/random.rs` with bytes that are nearly valid.
+//! cargo-fuzz (../fuzz) calls the functions with generated inputs, `tests/seeds.rs` with the files
+//! in `fuzz/seeds`, and `tests/random.rs` with bytes that are nearly valid.
 
 mod config;
 mod records;
@@ -25,7 +26,7 @@ pub const TARGETS: [Target; 5] = [
     ("select", select),
 ];
 
-/// Parses the text after `-e`. Bytes that are not UTF-8 are ignored.
+/// Parses the text after `-e`. Input that is not UTF-8 is ignored.
 pub fn events(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         pmctl::fuzz::events(text);

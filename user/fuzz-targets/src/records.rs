@@ -3,7 +3,8 @@
 
 use perfmon::trace::{Chunk, Decoder, merge};
 
-/// Decodes records: to their end, or to one error. The decoded records are encoded to the same bytes.
+/// Decodes records up to their end, or up to one error. Encoding the decoded records gives the same
+/// bytes again.
 ///
 /// # Panics
 /// If one of these properties does not hold.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that recordings that are cut anywhere, or have wrong bytes anywhere, are read or refused without a panic.
+//! Tests that a recording that is cut, or has wrong bytes, at any place is read or refused without
+//! a panic.
 
 use std::fs;
 

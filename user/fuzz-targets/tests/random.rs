@@ -30,7 +30,7 @@ fn row() -> impl Strategy<Value = (u16, u32, u32)> {
     (event(), rate, flags)
 }
 
-/// Generates a config with some rows, at times with a stray row at any place of the table.
+/// Generates a config with some rows, sometimes with a further row at any place of the table.
 fn config() -> impl Strategy<Value = Vec<u8>> {
     let stray_row = prop_oneof![row(), row().prop_map(|row| (0, 0, row.2))];
     let stray = prop::option::weighted(0.1, (0_usize..32, stray_row));
@@ -68,7 +68,8 @@ proptest! {
 
     #[test]
     fn nearly_valid_selects_keep_the_rules(bits: u64, cleared in prop::option::of(any::<u64>()), available: u64) {
-        // Random bits nearly always include one that is refused, so most selects have some of them cleared.
+        // Random bits nearly always include a bit that is refused. So in most selects some bits are
+        // cleared.
         let bits = bits & !cleared.unwrap_or(0) & if cleared.is_some() { available } else { u64::MAX };
         fuzz_targets::select(&[bits.to_le_bytes(), available.to_le_bytes()].concat());
     }

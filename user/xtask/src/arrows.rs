@@ -69,7 +69,7 @@ const EVENT_FOLDER: &str = "event/";
 
 /// The files of `event/` from the top to the bottom: each uses only files below it.
 const EVENT_FILES: [&str; 43] = [
-    // What programs call.
+    // The calls of programs.
     "mod",
     "open",
     "descriptor",
@@ -106,7 +106,7 @@ const EVENT_FILES: [&str; 43] = [
     "slot/turn_order",
     "slot/saved_calls",
     "slot/phase",
-    // What is counted, and what programs map.
+    // Groups of events, and the memory that programs map.
     "group",
     "event",
     "members",
@@ -122,8 +122,8 @@ const EVENT_FILES: [&str; 43] = [
 /// The sources of pmctl.
 const PMCTL: &str = "user/pmctl/src";
 
-/// The folders of [`PMCTL`] from the top to the bottom: each uses itself and those below it. The files directly in
-/// [`PMCTL`] are above all folders.
+/// The folders of [`PMCTL`] from the top to the bottom: a file uses only files of its own folder
+/// and of the folders below it. The files directly in [`PMCTL`] are above all folders.
 const PMCTL_FOLDERS: [&str; 5] = ["commands/", "args/", "recording/", "events/", "system/"];
 
 /// The workspace, with a folder for each crate.
@@ -132,10 +132,11 @@ const WORKSPACE: &str = "user";
 /// Files of tests, which may use anything.
 const TEST_FILES: [&str; 2] = ["tests.rs", "testing.rs"];
 
-/// The page with a picture of [`PARTS`], followed by one of [`EVENT_FILES`].
+/// The page with a picture of [`PARTS`], followed by a picture of [`EVENT_FILES`].
 const PICTURES: &str = "Documentation/design.rst";
 
-/// Fails with a list of the uses that the tables do not allow, of the circles, or of the names that the pictures lack.
+/// Fails with a list of the uses that the tables do not allow, of the circles of files, or of the
+/// names that the pictures lack.
 pub(crate) fn check(top: &Path) -> Result<()> {
     let module = top.join(MODULE);
     check_pictures(&fs::read_to_string(top.join(PICTURES))?)?;
@@ -234,7 +235,7 @@ fn circle_free_folders(top: &Path) -> Result<Vec<String>> {
     Ok(folders)
 }
 
-/// Returns which files below a folder use which; files of tests are left out.
+/// Returns the uses of files below a folder by each other. Files of tests are left out.
 fn uses_in(folder: &Path) -> Result<Uses> {
     let mut names = Vec::new();
     for path in rust_files(folder)? {

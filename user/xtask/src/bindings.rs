@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Generates Rust bindings from C headers, or checks that the committed files are up to date.
 //!
-//! The output must not depend on the machine, so that a check can compare bytes. So there is only
-//! one version of bindgen, and headers come only from the listed folders (`-nostdinc`).
+//! A check compares bytes, so the output must not depend on the machine. So only one version of
+//! bindgen is allowed, and headers come only from the listed folders (`-nostdinc`).
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -34,7 +34,7 @@ const ABI: Bindings = Bindings {
     header: "include/uapi/linux/perfmon.h",
     output: "rust/perfmon/abi/perfmon.rs",
     license: "GPL-2.0-only OR MIT",
-    // The kernel's UAPI headers, and those of the architecture (package linux-libc-dev).
+    // The kernel's UAPI headers, general and of the architecture (package linux-libc-dev).
     includes: &["/usr/include", "/usr/include/x86_64-linux-gnu"],
     options: &[
         "--ctypes-prefix=::core::ffi",
@@ -77,7 +77,8 @@ const BINDGEN_VERSION: &str = "0.71";
 
 /// The options of all bindings.
 ///
-/// No formatter: bindgen calls rustfmt without the edition, and `c""` needs 2021.
+/// bindgen's own formatting is off: it calls rustfmt without an edition, and `c""` needs edition
+/// 2021.
 const BINDGEN_OPTIONS: &[&str] = &[
     "--use-core",
     "--rust-target=1.85",
@@ -86,7 +87,7 @@ const BINDGEN_OPTIONS: &[&str] = &[
     "--disable-header-comment",
 ];
 
-/// `__BINDGEN__` hides from bindgen what it can't express, as in the kernel's own headers.
+/// The macro `__BINDGEN__` hides code that bindgen can't express, as in the kernel's own headers.
 const CLANG_OPTIONS: &[&str] = &["-D__BINDGEN__", "-nostdinc", "-fparse-all-comments"];
 
 /// Writes all bindings.
@@ -100,7 +101,7 @@ pub(crate) fn write(top: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails unless all committed bindings are what bindgen makes of their headers.
+/// Fails unless all committed bindings equal the output of bindgen for their headers.
 pub(crate) fn check(top: &Path) -> Result<()> {
     require_bindgen()?;
     let mut differences = Vec::new();
@@ -177,7 +178,7 @@ fn first_difference(committed: &str, generated: &str) -> Option<String> {
     }
 }
 
-/// Fails with what to install unless the right bindgen is on the path.
+/// Fails, with the command that installs the right bindgen, unless it is on the path.
 fn require_bindgen() -> Result<()> {
     let install = format!(
         "Install version {BINDGEN_VERSION}: on Debian 13 `apt install bindgen linux-libc-dev`, \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Generates the event names of the library for C from those of the library in Rust, or checks that the committed file is
-//! up to date.
+//! Generates the event names of the C library from the event names of the Rust library, or checks
+//! that the committed file is up to date.
 
 use std::fmt::Write;
 use std::fs;
@@ -25,7 +25,7 @@ pub(crate) fn write(top: &Path) -> Result<()> {
     fs::write(&path, generate()).with_context(|| format!("can't write {}", path.display()))
 }
 
-/// Fails unless the committed file has the names of the library in Rust.
+/// Fails unless the committed file has the names of the Rust library.
 pub(crate) fn check(top: &Path) -> Result<()> {
     let committed_text = fs::read_to_string(top.join(OUTPUT)).unwrap_or_default();
     if committed_text != generate() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds out which file of a crate uses which.
+//! Finds out which files of a crate use which other files.
 //!
 //! A file uses another if a path in it leads to an item that is defined there. A name that a `mod.rs` or a `lib.rs`
 //! exports again with `pub use` is followed to the file that defines it. Methods and tests are ignored.
@@ -164,7 +164,8 @@ fn imports_of(code: &str, module: &Module, modules: &BTreeSet<Module>) -> (Vec<I
             if let Some(tree) = after.strip_prefix("use ") {
                 statement = Some((tree.to_owned(), is_public));
             } else {
-                // The name of a child in `mod name;` is not a use of an item with the same name.
+                // Removes `mod name;`, because the name of a child is not a use of an item with the
+                // same name.
                 let is_child = after.starts_with("mod ") && after.trim_end().ends_with(';');
                 if !is_child {
                     rest.push_str(line);
@@ -280,7 +281,7 @@ fn paths_in(module: &Module, source: &Source, modules: &BTreeSet<Module>) -> Vec
     let mut paths = Vec::new();
     let words: BTreeSet<&str> = source.code.split(|c| !is_word(c)).collect();
     for import in &source.imports {
-        // A name that is only exported again is not used here.
+        // A name that this module only exports again is not a use.
         if !import.is_public || words.contains(import.name.as_str()) {
             paths.push(import.path.clone());
         }

@@ -69,8 +69,8 @@ fn generate(top: &Path) -> Result<Vec<(String, String)>> {
     Ok(files)
 }
 
-/// The functions that complete the last event or metric of a list, and models. Event names are lower case unless a capital
-/// letter was typed.
+/// Functions of bash that complete the last event or metric of a list, and names of models. Event
+/// names are lower case unless a capital letter was typed.
 const NAMES_IN_BASH: &str = r#"_pmctl_events() {
     local last=${cur##*,} names
     names=$(pmctl list --raw 2>/dev/null)
@@ -163,7 +163,8 @@ fn page(top: &Path, command: &Command) -> Result<String> {
     Ok(page)
 }
 
-/// Returns the section of a command: what it does, its options, and the text that follows the options in its help.
+/// Returns the section of a command: its description, its options, and the text that follows the
+/// options in its help.
 fn options_of(command: &Command) -> Result<String> {
     let about = command.get_about().map(ToString::to_string);
     let mut text = format!(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checks the words of comments, of the documentation and of the subjects of commits.
 //!
-//! A caller, a reader and a writer are called by these words. A SAFETY comment gives its reason itself. Documentation of
-//! Rust begins with a noun, or with what a function does. The subject of a commit names an area, and then begins with a
-//! verb.
+//! Comments name a caller, a reader or a writer by these words. A SAFETY comment contains its
+//! reason. A doc comment in Rust begins with a noun, or, for a function, with a verb. The subject
+//! of a commit names an area, and then begins with a verb.
 
 use std::fs;
 use std::io::Read;
@@ -35,7 +35,7 @@ const SKIPPED_PATHS: [&str; 6] = [
     "user/xtask/src/words.rs",
 ];
 
-/// Words that do not say whether a caller, a reader or a writer is meant.
+/// Vague words, which could mean a caller, a reader or a writer.
 const VAGUE_WORDS: [&str; 6] = ["who", "whom", "whoever", "nobody", "somebody", "heed"];
 
 /// Words for people, after which `who` is clear.

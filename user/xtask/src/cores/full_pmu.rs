@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A PMU that has everything, and the precise samples that the module reads on it.
+//! A PMU that has every capability, and the precise samples that the module reads on it.
 
 use perfmon_core::logic::cpuid::{Architecture, Capabilities, Microarchitecture};
 use perfmon_core::logic::event_attr::{PERF_SAMPLE_IP, PERF_TYPE_RAW, PerfEventAttr};
 use perfmon_core::logic::pebs::PebsFormat;
 
-/// The number of general counters that are compared: no core has a limit that concerns counters beyond these.
+/// The number of general counters that are compared. No core limits an event to counters with
+/// higher numbers.
 pub(super) const GENERAL_COUNTERS: u8 = 8;
 
 /// The number of bits of all counters.
@@ -28,7 +29,7 @@ const PRECISE_CORES: [(Microarchitecture, PebsFormat); 13] = [
     (Microarchitecture::Darkmont, PebsFormat::Five),
 ];
 
-/// Returns a PMU that has everything.
+/// Returns the capabilities of a PMU that has every capability.
 pub(super) fn capabilities(architecture: Architecture) -> Capabilities {
     Capabilities {
         architecture,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares the access to memory in precise samples: the events that have one, the form of the latency, and the source of the
-//! data for each code and each bit beside the code.
+//! Compares the access to memory in precise samples: the events whose samples have an access, the
+//! form of the latency, and the source of the data, for each code and each bit beside the code.
 
 use anyhow::Result;
 use perfmon_core::logic::core_kinds::CoreKinds;
@@ -23,9 +23,10 @@ use super::memory_tables::{Access, Decoder, MemoryEvent, RecordBits};
 use super::setup::Setup;
 use super::source::Source;
 
-/// Exceptions: events without a source of the data in the module. Golden Cove's records of slow loads have a source only
-/// while another counter counts event 0x8203. With Linux, the tool perf opens that event in addition; the module refuses
-/// `PERF_SAMPLE_DATA_SRC` instead.
+/// Exceptions: events for which the module, unlike Linux, shows no source of the data. Golden
+/// Cove's records of slow loads have a source only while another counter counts event 0x8203. With
+/// Linux, the tool perf opens that event in addition; the module refuses `PERF_SAMPLE_DATA_SRC`
+/// instead.
 const EVENTS_WITHOUT_SOURCE: [(Microarchitecture, u64); 1] =
     [(Microarchitecture::GoldenCove, 0x01cd)];
 
@@ -114,7 +115,7 @@ fn lacks_source_and_threshold(access: AccessFormat) -> bool {
     access.source == ModuleSource::UNKNOWN && !access.has_threshold
 }
 
-/// The form in which the records of an event tell the source of the data, as Linux decodes it.
+/// The form of the source of the data in the records of an event, as Linux decodes it.
 enum LinuxSource<'a> {
     /// The record does not tell the source.
     Unknown,
@@ -171,7 +172,7 @@ impl<'a> LinuxSource<'a> {
                     Access::Load => OP_LOAD,
                     Access::Store => OP_STORE,
                 };
-                // The table has 0 for all codes that are not known.
+                // The table has 0 for unknown codes.
                 let code = usize::try_from(record & bits.code);
                 let source = match code.map_or(0, |code| sources[code]) {
                     0 => LVLNUM_NA | SNOOP_NA,

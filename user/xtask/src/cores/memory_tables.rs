@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Linux's tables of the access to memory in precise samples: the events whose records tell of one, the source of the data
-//! by its code, and the bits beside the code.
+//! Linux's tables of the access to memory in precise samples: the events whose records have an
+//! access, the source of the data by its code, and the bits beside the code.
 
 use anyhow::{Context, Result, bail, ensure};
 use perfmon_core::logic::memory_access::data_source;
@@ -14,7 +14,7 @@ pub(super) enum Access {
     Store,
 }
 
-/// An event whose precise samples tell of an access to memory.
+/// An event whose precise samples have an access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MemoryEvent {
     pub(super) access: Access,
@@ -33,8 +33,9 @@ pub(super) enum Decoder {
 }
 
 impl MemoryEvent {
-    /// Returns the access of the events of a macro of constraints, if it is a macro of memory events. The macros that only
-    /// cores before Skylake have are left out: the module takes no precise samples on these cores.
+    /// Returns the kind of access of a macro of constraints; `None` if it is no macro of memory
+    /// events. Macros that only cores before Skylake use are left out: the module takes no precise
+    /// samples on these cores.
     pub(super) fn of_macro(name: &str) -> Option<Self> {
         let (access, decoder) = match name {
             "INTEL_PLD_CONSTRAINT" => (Access::Load, Decoder::Latency),
@@ -65,7 +66,7 @@ pub(super) struct MemorySetup {
     pub(super) latency_function: String,
     /// The records of slow loads tell whether a load was blocked.
     pub(super) has_blocks: bool,
-    /// The records tell the latency of the instruction besides that of the access.
+    /// The records have the latency of the instruction, besides the latency of the access.
     pub(super) has_instruction_latency: bool,
 }
 
@@ -78,7 +79,7 @@ impl MemorySetup {
         })
     }
 
-    /// Executes a statement, which has no white space, if it is about the records.
+    /// Executes a statement if it is about the records. The statement has no white space.
     pub(super) fn execute(&mut self, linux: &Source, statement: &str) -> Result<()> {
         if statement.ends_with("x86_pmu.pebs_block=true") {
             self.has_blocks = true;
@@ -108,8 +109,9 @@ const CODE_OF_SMALL_CORES: u64 = 0xf;
 
 /// Terms of Linux's tables for which the module has other bits than Linux.
 const TERM_EXCEPTIONS: [(&str, u64); 1] = [
-    // From Skylake to Redwood Cove, Linux has persistent memory here on servers, and a cache of the fourth level on other
-    // processors. The module has one table for both kinds, so it shows no level.
+    // From Skylake to Redwood Cove, Linux's term means persistent memory on servers, and a cache of
+    // the fourth level on other processors. The module has one table for all processors, so it
+    // shows no level.
     ("pmem_or_l4", data_source::LVLNUM_NA),
 ];
 
@@ -127,7 +129,8 @@ const BITS: &[(&str, u64)] = with_names! {
     SNOOPX_FWD
 };
 
-/// Returns one of Linux's tables of sources by code. Codes beyond the end of the table have 0.
+/// Returns one of Linux's tables of sources by code, with 0 for codes beyond the end of Linux's
+/// table.
 fn sources(linux: &Source, name: &str) -> Result<Vec<u64>> {
     let body = linux.body(&format!("static u64 {name}["))?;
     let mut parentheses = 0;
@@ -208,7 +211,8 @@ fn function_body(linux: &Source, name: &str) -> Result<String> {
     ))
 }
 
-/// The bits of a record that one of Linux's functions reads. A bit that it does not read is 0.
+/// The bits of a record that one of Linux's functions reads. Bits that the function does not read
+/// are 0.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RecordBits {
     pub(super) code: u64,
@@ -219,8 +223,8 @@ pub(super) struct RecordBits {
 }
 
 impl RecordBits {
-    /// Returns the bits that a function reads. All functions read the fields of a record in the order of those of
-    /// [`RecordBits`].
+    /// Returns the bits that a function reads. All functions read the fields of a record in the
+    /// order of the fields of [`RecordBits`].
     pub(super) fn of_function(linux: &Source, name: &str) -> Result<Self> {
         let body = function_body(linux, name)?;
         let mut names = Vec::new();

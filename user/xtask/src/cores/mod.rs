@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares what the module knows of each core (`rust/perfmon/logic/cores`) with Linux's own tables. For each Intel model
-//! that Linux knows, it compares the counters and extra registers of all events and unit masks, the counters that can take
-//! precise samples of them, the access to memory that these samples tell of, the hardware events and the cache events; for
-//! AMD's cores only the hardware and cache events.
+//! Compares the module's tables of each core (`rust/perfmon/logic/cores`) with Linux's own tables.
+//! For each Intel model that Linux knows, it compares the counters and extra registers of all
+//! events and unit masks, the counters that can take precise samples of the events, the access to
+//! memory in these samples, the hardware events and the cache events; for AMD's cores only the
+//! hardware and cache events.
 
 mod differences;
 mod full_pmu;
@@ -70,8 +71,8 @@ const SHARED_REGISTERS: [Microarchitecture; 3] = [
     Microarchitecture::Silvermont,
 ];
 
-/// Cores whose models differ in the bits of the extra registers: the module accepts the bits of all models, and the processor
-/// refuses those that it lacks.
+/// Cores whose models differ in the bits of the extra registers: the module accepts the bits of all
+/// models, and a processor refuses the bits that it lacks.
 const DIFFERENT_BITS: [Microarchitecture; 2] =
     [Microarchitecture::SandyBridge, Microarchitecture::IvyBridge];
 
@@ -109,7 +110,8 @@ const AMD: [((u32, u32), &str, &str); 7] = [
 /// The mask of the general counters that are compared.
 const ALL_GENERAL: u64 = (1 << GENERAL_COUNTERS) - 1;
 
-/// Fails with a list of the differences from Linux. With another version of Linux it only prints the list.
+/// Fails with a list of the differences from Linux. With another version of Linux than
+/// [`LINUX_VERSION`], only prints the list.
 pub(crate) fn check(linux: &Path) -> Result<()> {
     let x86 = linux.join("arch/x86");
     let models = Source::read(&x86, &["include/asm/intel-family.h"])?;
@@ -223,7 +225,8 @@ fn check_intel(
         messages.push(format!("{core:?} ({name}): Linux does not know it"));
     }
     if let Some(big) = setups.get(&Kind::Core) {
-        // With the small cores off, CPUID reports no hybrid processor, and all cores are big ones.
+        // If the small cores are switched off, CPUID reports no hybrid processor, and all cores are
+        // big.
         ensure!(has_tables(big), "{name} has big cores without tables");
         let big_core = intel_processor(family, model, Kind::Core).microarchitecture();
         if core != big_core {
@@ -348,7 +351,8 @@ fn compare_precise_counters(
         let extra_event = setup.extra_event(event);
         extra_event.is_some_and(|extra| written_register(core, extra).is_none())
     };
-    // The module refuses precise samples of cycles before format 4. Linux samples another event in their place.
+    // The module refuses precise samples of cycles before format 4. Linux samples another event in
+    // place of cycles.
     let is_compared = |event: &u64| match event & 0xff {
         0 => false,
         number if number == u64::from(CYCLES) => format != PebsFormat::Three,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds what `intel_pmu_init()` sets up for a model: executes the statements of the model's case that name a table, and
-//! skips all others.
+//! Finds the tables that `intel_pmu_init()` sets up for a model: executes the statements of the
+//! model's case that name a table, and skips all other statements.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,8 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// Returns the access to memory that precise samples of an event tell of, if they tell of one.
+    /// Returns the access to memory that precise samples of an event have; `None` if they have
+    /// none.
     pub(super) fn memory_event(&self, event: u64) -> Option<MemoryEvent> {
         let mut constraints = self.precise_constraints.iter();
         let constraint = constraints.find(|constraint| constraint.applies(event))?;
@@ -61,8 +62,8 @@ impl Kind {
     }
 }
 
-/// Returns what is set up for each kind of core of a model, by its name in `asm/intel-family.h`; nothing if there is
-/// no case for it.
+/// Returns the tables for each kind of core of a model. `model` is the name in
+/// `asm/intel-family.h`. The map is empty if Linux has no case for the model.
 pub(super) fn setups(source: &Source, model: &str) -> Result<BTreeMap<Kind, Setup>> {
     let body = source.body("__init int intel_pmu_init(void)\n")?;
     let case = format!("case {model}:");
@@ -91,7 +92,7 @@ pub(super) fn setups(source: &Source, model: &str) -> Result<BTreeMap<Kind, Setu
             interpreter.execute(statement)?;
         }
     }
-    // On a hybrid processor, a setup before the first kind of core belongs to no core.
+    // On a hybrid processor, statements before the first kind of core belong to no core.
     if interpreter.kind != Kind::Only {
         interpreter.setups.remove(&Kind::Only);
     }
@@ -126,7 +127,7 @@ struct Interpreter<'a> {
 }
 
 impl Interpreter<'_> {
-    /// Executes a statement, which has no white space.
+    /// Executes a statement. The statement has no white space.
     fn execute(&mut self, statement: &str) -> Result<()> {
         if let Some(kind) = between(statement, "X86_HYBRID_PMU_", "_IDX]") {
             self.kind = match kind {
@@ -136,7 +137,7 @@ impl Interpreter<'_> {
                 _ => bail!("{kind} is an unknown kind of core"),
             };
         }
-        // These functions have statements that name tables.
+        // Also executes the functions that have statements that name tables.
         let function = between(statement, "intel_pmu_init_", "(");
         if let Some(name) = function.filter(|name| *name != "hybrid") {
             return self.call(&format!(
@@ -181,7 +182,7 @@ impl Interpreter<'_> {
         } else if statement.contains("intel_perfmon_event_map[") {
             set_event(&mut setup.hardware, statement)?;
         } else if statement.contains("memcpy(") {
-            // The target is `hw_cache_event_ids`, or that of a kind of core.
+            // The target is `hw_cache_event_ids`, or the member of this name of a kind of core.
             if let Some(name) = between(statement, "hw_cache_event_ids,", ",")
                 .or_else(|| between(statement, "hw_cache_event_ids),", ","))
             {

@@ -76,7 +76,7 @@ pub(super) fn items(body: &str) -> impl Iterator<Item = (&str, Vec<&str>)> {
     })
 }
 
-/// Returns a number: `0x1f`, `0x1full`, `12` or `-1`, which is all ones.
+/// Returns the number in a text such as `0x1f`, `0x1full`, `12` or `-1` (all ones).
 pub(super) fn number(text: &str) -> Result<u64> {
     let text = text.trim().trim_end_matches("ull");
     match (text, text.strip_prefix("0x")) {

@@ -30,8 +30,8 @@ pub(super) const RESULTS: [&str; 2] = ["RESULT_ACCESS", "RESULT_MISS"];
 /// Event selects by the number of the event; 0 if there is none.
 pub(super) type EventMap = [u64; HARDWARE.len()];
 
-/// Event selects by cache, operation and result; 0 if the CPU has no such event, all ones if the combination makes no
-/// sense.
+/// Event selects by cache, operation and result: 0 if the CPU has no such event, and all ones if
+/// the combination makes no sense.
 pub(super) type CacheTable = [[[u64; 2]; 3]; 7];
 
 /// The counters of the events whose value, under a mask, is in a range.
@@ -94,7 +94,8 @@ pub(super) fn constraints(source: &Source, name: &str) -> Result<Vec<Constraint>
     let mut list = Vec::new();
     for (macro_name, arguments) in items(&body) {
         let numbers = arguments.iter().map(|argument| number(argument));
-        // This macro is for pseudo-events with the number 0, which are not compared.
+        // Skips this macro, because it is for pseudo-events with the number 0, which are not
+        // compared.
         if macro_name == "METRIC_EVENT_CONSTRAINT" {
             continue;
         }
@@ -134,7 +135,7 @@ pub(super) fn constraints(source: &Source, name: &str) -> Result<Vec<Constraint>
     Ok(list)
 }
 
-/// Returns the counters of an event: those of the first constraint that applies.
+/// Returns the counters of an event, by the first constraint that applies.
 pub(super) fn constrained_counters(constraints: &[Constraint], event: u64) -> Option<Counters> {
     let mut constraints = constraints.iter();
     let constraint = constraints.find(|constraint| constraint.applies(event))?;

@@ -96,7 +96,8 @@ pub(super) fn read(folder: &Path) -> Result<FolderEvents> {
         let Value::Array(items) = serde_json::from_str(&text)
             .with_context(|| format!("{} is not JSON", path.display()))?
         else {
-            // A file with an object has the names of groups of metrics.
+            // Skips a file with an object instead of an array: it has the names of groups of
+            // metrics.
             continue;
         };
         for item in &items {
@@ -129,7 +130,8 @@ pub(super) fn read(folder: &Path) -> Result<FolderEvents> {
 /// Linux's encoding: event 0, and the number of the counter + 1 as unit mask. Returns how many general and fixed counters
 /// the events use.
 fn normalize(events: &mut [Event]) -> Result<(u32, u32)> {
-    // Some lists number fixed counters from 1, others from 0. The counter of instructions has the first number.
+    // Some lists number fixed counters from 1, others from 0. The counter of instructions always
+    // has the lowest number.
     let first = events
         .iter()
         .find(|event| event.name == "INST_RETIRED.ANY")
@@ -210,7 +212,7 @@ fn parse_event(fields: &Map<String, Value>) -> Result<Event> {
     })
 }
 
-/// Returns the number in a field, or the first of several.
+/// Returns the number in a field, or the first number if there are several.
 fn number(fields: &Map<String, Value>, key: &str) -> Result<Option<u64>> {
     let text = match fields.get(key) {
         None => return Ok(None),
@@ -231,13 +233,15 @@ fn number(fields: &Map<String, Value>, key: &str) -> Result<Option<u64>> {
         .with_context(|| format!("{key} is not a number: {text}"))
 }
 
-/// Returns the general counters and the fixed one of `Counter`: `0,1,2,3` or `Fixed counter 0`.
+/// Returns the general counters and the fixed counter in the text of `Counter`, such as `0,1,2,3`
+/// or `Fixed counter 0`.
 fn parse_counters(text: Option<&str>) -> Result<(u64, Option<u32>)> {
     let Some(text) = text else {
         return Ok((0, None));
     };
     if let Some(rest) = text.strip_prefix("Fixed") {
-        // Without a number, the unit mask tells which counter it is.
+        // If the text has no number, the number is taken as 0: the unit mask tells which counter is
+        // meant.
         let number = rest.strip_prefix(" counter ").map_or(Ok(0), str::parse);
         return Ok((
             0,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! perf's mapfile.csv: which CPUs have which events.
+//! perf's mapfile.csv, which assigns CPUs to lists of events.
 
 use anyhow::{Context, Result, bail};
 
@@ -28,7 +28,8 @@ pub(super) struct Cpu {
 
 const VENDORS: [&str; 2] = ["GenuineIntel", "AuthenticAMD"];
 
-/// Hygon's CPUs of family 18h, which perf's table lacks: their cores are those of the first Zen.
+/// Hygon's CPUs of family 18h, which perf's table lacks. Their cores are first-generation Zen
+/// cores.
 const HYGON: (&str, Cpu) = (
     "amdzen1",
     Cpu {

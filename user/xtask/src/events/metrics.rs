@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Translates the formulas of perf's metrics to those of `perfmon_events::metrics`, if they need only core events.
+//! Translates the formulas of perf's metrics to formulas of `perfmon_events::metrics`, if they need
+//! only core events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,8 +23,8 @@ const TOP_DOWN: [(&str, &[&str]); 11] = [
         "topdown-fe-bound",
         &["IDQ_BUBBLES.CORE", "IDQ_UOPS_NOT_DELIVERED.CORE"],
     ),
-    // Only one counter can count an event of these slots, if there is one. So their number is computed: all slots
-    // without the slots of the other three fields.
+    // A core lacks an event of these slots, or only one counter can count it. So the number is
+    // computed: all slots minus the slots of the other three fields.
     (
         "topdown-bad-spec",
         &[
@@ -50,13 +51,14 @@ const ALL_SLOTS: &str = "TOPDOWN.SLOTS_P";
 /// Names that are not in the vendor's list, but exist on all CPUs.
 const COMMON_NAMES: [&str; 3] = ["instructions", "cycles", "duration_time"];
 
-/// PMUs of Linux whose events pmctl lets Linux count for metrics. `power` is left out, because perf's formulas expect
-/// another unit than that of its events.
+/// PMUs of Linux whose events pmctl lets Linux count for metrics. `power` is left out, because
+/// perf's formulas expect another unit than the unit of its events.
 const LINUX_PMUS: [&str; 3] = ["msr", "cstate_core", "cstate_pkg"];
 
-/// The clock of a CPU, which is the time-stamp counter. Its sum over several CPUs is not elapsed time. In a formula
-/// with a residency, that sum is right: the sum of the residencies of the same CPUs is a part of it. All other formulas
-/// with the clock would be right for one CPU only, and are left out.
+/// The clock of a CPU, which is the time-stamp counter. The sum of the clocks of several CPUs is
+/// not elapsed time. A formula with a residency is right even for sums, because the residencies are
+/// summed over the same CPUs. All other formulas with the clock would be right for one CPU only,
+/// and are left out.
 const TSC: &str = "@msr/tsc/@";
 
 /// The start of a residency's name.
@@ -96,7 +98,7 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Metric>> {
                 "cpu_core" => Some(Kind::Core),
                 "cpu_atom" => Some(Kind::Atom),
                 "cpu_lowpower" => Some(Kind::LowPower),
-                // A unit outside of cores.
+                // Skips a metric of a unit outside of cores.
                 _ => continue,
             };
             metrics.push(Metric {
@@ -112,8 +114,8 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Metric>> {
     Ok(metrics)
 }
 
-/// A translated formula, as text and parsed; or else the first name that the formula needs and that is not a core
-/// event.
+/// A translated formula, as text and parsed; or the error: the first name in the formula that is
+/// not a core event.
 type Translation = Result<(String, Formula), String>;
 
 /// Returns the lines of the metrics of a kind of core that has these events.
@@ -152,7 +154,7 @@ pub(super) fn metric_lines(
         match formula {
             Err(missing) => lines += &format!("{}\t-\t{missing}\n", metric.name),
             Ok((text, _)) => {
-                // The threshold may need events that the formula does not need, and that are missing.
+                // The threshold may need further events, which may be missing.
                 let threshold = match names.translate_formula(&metric.threshold) {
                     Ok(Ok((text, formula))) if has_all_metrics(&formula, &translations) => text,
                     _ => String::new(),
@@ -191,7 +193,7 @@ fn leave_out_dependents(translations: &mut BTreeMap<&str, Translation>) {
     }
 }
 
-/// Returns whether no metric that the formula needs is left out.
+/// Returns whether all metrics that the formula needs are still there.
 fn has_all_metrics(formula: &Formula, translations: &BTreeMap<&str, Translation>) -> bool {
     let mut has_all = true;
     formula.names(&mut |name| {
@@ -305,7 +307,7 @@ impl FormulaNames<'_> {
         })
     }
 
-    /// Returns whether a PMU of perf is that of this model's cores.
+    /// Returns whether a PMU of perf is the PMU of this model's cores.
     fn counts_unit(&self, unit: &str) -> bool {
         match unit {
             "cpu" => true,
@@ -347,8 +349,8 @@ fn quote_name(name: String) -> String {
     }
 }
 
-/// Replaces the sum of the four parts of all slots by the event that counts all slots. In that sum, the part of bad
-/// speculation is itself computed from all slots and the other three parts.
+/// Replaces the sum of the four parts of all slots by the event that counts all slots. (The part of
+/// bad speculation is itself computed from all slots and the other three parts.)
 fn with_all_slots(text: &str) -> String {
     let sum_of_parts = |frontend: &str| {
         let bad_speculation = format!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Generates the tables of events (`user/perfmon-events/tables`) from those of Linux's perf, or checks that the committed
-//! ones are up to date.
+//! Generates the tables of events (`user/perfmon-events/tables`) from the tables of Linux's perf,
+//! or checks that the committed tables are up to date.
 //!
 //! Only facts are taken from `tools/perf/pmu-events/arch/x86`: names and numbers. Descriptions and events outside of cores
 //! are left out.
@@ -49,8 +49,8 @@ pub(crate) fn write(top: &Path, source: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails unless the committed tables are up to date with `source`. With another version of Linux it only prints the
-/// names of the files that differ.
+/// Fails unless the committed tables are up to date with `source`. If `source` has another version
+/// of Linux than the committed tables, only prints the names of the files that differ.
 pub(crate) fn check(top: &Path, source: &Path) -> Result<()> {
     let (generated, committed) = (generate(source)?, read_committed(&top.join(TABLES))?);
     let names = generated.keys().chain(committed.keys());
@@ -169,7 +169,7 @@ fn generate(source: &Path) -> Result<BTreeMap<String, String>> {
 
 /// Returns the lines of a table after its header: the counters, the kind of cores, the CPUs and the events.
 fn table_text(cpus: &[Cpu], kind: Kind, events: &Events) -> String {
-    // AMD's lists don't tell the counters: Zen has six.
+    // AMD's lists do not have the number of counters. Zen has six general counters.
     let general = if events.general == 0 {
         6
     } else {
