@@ -235,7 +235,8 @@ fn circle_free_folders(top: &Path) -> Result<Vec<String>> {
     Ok(folders)
 }
 
-/// Returns the uses of files below a folder by each other. Files of tests are left out.
+/// Returns, for each file below a folder, the other files there that it uses. Files of tests are
+/// left out.
 fn uses_in(folder: &Path) -> Result<Uses> {
     let mut names = Vec::new();
     for path in rust_files(folder)? {

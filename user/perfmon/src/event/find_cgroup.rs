@@ -92,7 +92,7 @@ fn strip_mount<'a>(name: &'a Path, mount: &Path) -> &'a Path {
     name.strip_prefix("/").unwrap_or(name)
 }
 
-/// A mount of cgroups that events can count, in rising order of preference.
+/// The kinds of mounts of cgroups that events can count, in rising order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum MountKind {
     Version2,
