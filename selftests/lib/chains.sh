@@ -8,8 +8,8 @@ perf_unwinds() {
 	perf version --build-options 2>/dev/null | grep -qE 'dwarf-unwind: .*on|libunwind: .*on'
 }
 
-# chains COMMAND...: prints the addresses of the call chains that COMMAND prints. A chain
-# of one address in the program is left out: perf prints none where the stack was not in memory.
+# chains COMMAND...: prints the addresses of the call chains that COMMAND prints. Leaves out chains
+# of only one address in the program: perf prints no chain if the stack was not in memory.
 chains() {
 	"$@" 2>/dev/null | awk '
 		function end() { if (n > 1) printf "%s", program; n = 0; program = "" }

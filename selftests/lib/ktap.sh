@@ -78,8 +78,8 @@ check() {
 	fi
 }
 
-# says NAME TEXT REGEX: passes if a line of TEXT matches REGEX. There is no pipe, because grep ends at the
-# first match: echo would end by SIGPIPE, which is a failure under pipefail.
+# says NAME TEXT REGEX: passes if a line of TEXT matches REGEX. The function uses no pipe: grep ends
+# at the first match, so echo would be killed by SIGPIPE, which counts as a failure under pipefail.
 says() {
 	if grep -qiE -- "$3" <<-END; then
 		$2
@@ -92,13 +92,13 @@ says() {
 	fi
 }
 
-# comes_true COMMAND: waits until COMMAND, one word that is evaluated, succeeds. Fails after
-# LIMIT seconds (60), which is long because the host may be busy, and ten attempts, each of which may
-# take most of that time.
+# comes_true COMMAND: waits until COMMAND, one word that is evaluated, succeeds. Fails after LIMIT
+# seconds (60) and ten attempts. The limit is long because the host may be busy; a single attempt
+# may take most of that time.
 comes_true() {
 	read -r ktap_now _ </proc/uptime
-	# COMMAND may call comes_true, too: so the end and the number of attempts are in $2 and $3, which are
-	# this call's own.
+	# COMMAND may itself call comes_true. So the end and the number of attempts are in $2 and
+	# $3, which each call has for itself.
 	set -- "$1" $((${ktap_now%.*} + ${LIMIT:-60})) 1
 	until eval "$1"; do
 		read -r ktap_now _ </proc/uptime
@@ -109,7 +109,7 @@ comes_true() {
 }
 
 # wait_until COMMAND: waits as comes_true does. After LIMIT seconds, reports a failed test case and
-# ends the script, since later cases need what it waits for. Prints to standard error, because
+# ends the script, since later cases depend on the condition. Prints to standard error, because
 # standard output may be a pipe or a substitution.
 wait_until() {
 	if ! comes_true "$1"; then
@@ -138,7 +138,7 @@ has_open() {
 }
 
 # has_events PID: succeeds if the process has events of the module other than dummies, and all of
-# them are enabled. There may be one for each CPU
+# these events are enabled
 has_events() {
 	awk '/^counter:/ { counter = $2 } /^enabled:/ && counter >= 0 { events++; enabled += $2 }
 		END { exit !(events && enabled == events) }' "/proc/$1/fdinfo/"* 2>/dev/null
@@ -149,7 +149,8 @@ has_events() {
 without_reader() {
 	ktap_pipe=$(mktemp -u)
 	mkfifo "$ktap_pipe"
-	# Opening a pipe for writing waits for a reader: that is descriptor 8, until it is closed.
+	# Opening a pipe for writing waits for a reader. Descriptor 8 is the reader until the pipe
+	# is open, and is then closed.
 	# shellcheck disable=SC2094 # no file, but a pipe
 	"$@" 8<>"$ktap_pipe" >"$ktap_pipe" 8<&-
 	ktap_status=$?
@@ -157,9 +158,10 @@ without_reader() {
 	return $ktap_status
 }
 
-# interrupt_when CONDITION COMMAND...: executes COMMAND, and sends it SIGINT when CONDITION
-# (in which $pid is its PID) comes true. Returns its exit code; 124 if CONDITION does not
-# come true. COMMAND is in the foreground, because background jobs of a shell ignore SIGINT.
+# interrupt_when CONDITION COMMAND...: executes COMMAND, and sends SIGINT to it when CONDITION comes
+# true. In CONDITION, $pid is the PID of COMMAND. Returns the exit code of COMMAND; 124 if CONDITION
+# does not come true. COMMAND is in the foreground, because background jobs of a shell ignore
+# SIGINT.
 interrupt_when() {
 	ktap_condition=$1
 	ktap_pid=$(mktemp)
@@ -187,9 +189,9 @@ load_module() {
 }
 
 # lift_perf_limits: lifts perf's limits of the sample rate. An emulated CPU may take long for a
-# sample, which lowers the limit for all later samples.
+# sample, and then perf would lower the limit for all later samples.
 lift_perf_limits() {
-	# perf refuses to change the rate while there is no limit of the time.
+	# perf refuses to change the rate while there is no limit on the time.
 	echo 25 >/proc/sys/kernel/perf_cpu_time_max_percent
 	echo 100000000 >/proc/sys/kernel/perf_event_max_sample_rate
 	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent

@@ -109,8 +109,8 @@ const struct branch_records *branch_records(void)
 }
 
 /*
- * Bit numbers of IA32_LBR_CTL, in the order of the bits of LBR_SELECT. A set bit records a type of
- * branches, which a set bit of LBR_SELECT leaves out.
+ * Bit numbers of IA32_LBR_CTL, in the order of the corresponding bits of LBR_SELECT. A set bit of
+ * IA32_LBR_CTL records a type of branches; a set bit of LBR_SELECT leaves the type out.
  */
 static const unsigned char ctl_bits[] = { 1, 2, 16, 19, 20, 21, 18, 17, 22 };
 

@@ -109,7 +109,7 @@ static int make_command(struct calling_thread *c, const struct command *command)
 	return 0;
 }
 
-/* Closes the descriptor while others use it, and opens the device again. */
+/* Closes the descriptor while other threads use it, and opens the device again. */
 static int call_close_and_open(struct calling_thread *c)
 {
 	int fd;
@@ -138,7 +138,7 @@ static int call_dup(struct calling_thread *c)
 	return err;
 }
 
-/* Sends the descriptor through a socket, and closes the copy that arrives. */
+/* Sends the descriptor through a socket, and closes the received copy. */
 static int call_send(struct calling_thread *c)
 {
 	char byte = 0, control[CMSG_SPACE(sizeof(int))] = { 0 };

@@ -17,7 +17,10 @@
 #define NEVER_BUSY	false
 #define BUSY		true
 
-/* Results of trace commands in each state. Other commands don't depend on the state. */
+/*
+ * The result of each trace command in each state of the trace. The results of other commands do not
+ * depend on the state.
+ */
 #define BAD_STATE	(-EBADFD)
 #define ANY_STATE	{ IDLE, ALLOCATED, STAGED, RUNNING }
 

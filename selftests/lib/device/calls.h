@@ -74,8 +74,8 @@ const struct command *command_find(unsigned int cmd);
 bool command_is_of_trace(const struct command *c);
 
 /*
- * Returns true if a call with a good argument can fail with @err (positive) in some
- * state of the device, or succeed if @err is 0.
+ * Returns true if a call with a good argument can fail with the errno @err in some state of the
+ * device; if @err is 0, returns true if such a call can succeed.
  */
 bool command_may_fail(const struct command *c, int err);
 
@@ -95,7 +95,7 @@ struct field_values {
 /* Returns an argument of @c whose fields have the values of @v. */
 union argument command_argument(const struct command *c, const struct field_values *v);
 
-/* Puts the low bytes of @value into a field, which is not a CONFIG. */
+/* Puts the low bytes of @value into a field. The field must not be a CONFIG. */
 void field_put(const struct command_field *f, union argument *arg, __u64 value);
 
 /* Calls ioctl(2). Returns its result, or a negative errno. */

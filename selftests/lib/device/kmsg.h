@@ -24,9 +24,8 @@ int kmsg_open_end(void);
 int kmsg_open_start(void);
 
 /*
- * Collects the module's lines since the log was opened or last read, without those that
- * the kernel prints when a module taints it.
- * Returns 0 or a negative errno.
+ * Collects the module's lines since the log was opened or last read. Leaves out the lines that the
+ * kernel prints when a module taints the kernel. Returns 0 or a negative errno.
  */
 int kmsg_read_module(int fd, struct kmsg_lines *lines);
 

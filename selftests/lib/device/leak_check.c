@@ -19,7 +19,7 @@
 #define TOLERATED_KB		32768
 #define TOLERATED_SLAB_KB	1024
 
-/* The limit of a wait, at least a minute. It is reached only if memory is lost. */
+/* The limit of a wait, at least a minute. The wait reaches it only if memory is lost. */
 #define TRIES			600
 #define TRY_US			100000
 
@@ -51,8 +51,8 @@ int leak_check_begin(struct leak_check *l)
 }
 
 /*
- * Calls snapshot_disturb(), and clears the event select that runs, because the module does not
- * restore it.
+ * Calls snapshot_disturb(), and clears the event select of the running counter, because the module
+ * does not restore that select.
  */
 static int disturb(struct leak_check *l, int cpu)
 {
@@ -99,7 +99,7 @@ const char *leak_check_registers(const struct leak_check *l)
 	return set_affinity(&l->cpus) ? "sched_setaffinity() failed" : difference;
 }
 
-/* Returns the same as leak_check_memory(), without waiting. */
+/* Returns the present result of leak_check_memory(), without waiting. */
 static const char *lost_memory(const struct leak_check *l)
 {
 	if (memory_buffers())
@@ -125,8 +125,8 @@ const char *leak_check_memory(const struct leak_check *l)
 }
 
 /*
- * Returns whether a line reports that a CPU lacks an architectural event, or that place-holders keep
- * perf off, which the module reports at each load.
+ * Returns whether the module may log this line at each load: that a CPU lacks an architectural
+ * event, or that place-holders keep perf off.
  */
 static bool is_expected(const char *line)
 {

@@ -29,10 +29,10 @@ struct leak_check {
 int leak_check_begin(struct leak_check *l);
 
 /*
- * Writes values to the registers that another driver might leave (snapshot_disturb()), and expects
- * the same values at the end. Without such values, the check would miss a register that the module
- * does not restore, but happens to leave at its old value. CPUs that go offline lose these values.
- * Returns 0 or a negative errno.
+ * Writes values to the registers as another driver might leave them (snapshot_disturb()), and
+ * expects the same values at the end. Otherwise the check could miss a register that the module
+ * does not restore, because the register happens to have its old value. CPUs that go offline lose
+ * these values. Returns 0 or a negative errno.
  */
 int leak_check_disturb(struct leak_check *l);
 
@@ -41,9 +41,9 @@ void leak_check_undisturb(const struct leak_check *l);
 
 /*
  * Return "", or a description of the leak. leak_check_registers() also unpins the calling thread.
- * leak_check_memory() waits up to a minute, until no buffer of the module is left, and until as
- * much memory is free as at leak_check_begin(). It allows for 32 MB that other programs may have
- * taken, up to 1 MB of them in slabs.
+ * leak_check_memory() waits up to a minute until no buffer of the module is left, and as much
+ * memory is free as at leak_check_begin(). In the meantime other programs may have taken 32 MB, of
+ * which 1 MB in slabs.
  */
 const char *leak_check_registers(const struct leak_check *l);
 const char *leak_check_memory(const struct leak_check *l);

@@ -9,10 +9,10 @@
 #include "msr.h"
 
 /*
- * Intel SDM, volume 2A, "CPUID", leaf 0AH: EBX says which of the EAX[31:24] architectural
- * events are missing. AMD has no such leaf: its core counters count neither reference
- * cycles nor slots (the processors' PPRs, "Core Performance Monitor Counters"); the
- * module counts the core's own level 2 cache in place of the last-level cache.
+ * Intel SDM, volume 2A, "CPUID", leaf 0AH: each set bit of EBX stands for a missing architectural
+ * event, and EAX[31:24] is the number of bits. AMD has no such leaf: its core counters count
+ * neither reference cycles nor slots (the processors' PPRs, "Core Performance Monitor Counters");
+ * the module counts the core's own level 2 cache in place of the last-level cache.
  */
 static void read_arch_events(struct machine *m)
 {

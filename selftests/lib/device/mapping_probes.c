@@ -6,10 +6,10 @@
 
 #include "mapping_probes.h"
 
-/* All kprobes, one a line. */
+/* The file that lists all kprobes, one in each line. */
 #define LIST	"/sys/kernel/debug/kprobes/list"
 
-/* The limit of a wait, at least a minute. It is reached only if the kprobes stay. */
+/* The limit of a wait, at least a minute. The wait reaches it only if the kprobes stay. */
 #define TRIES	600
 #define TRY_US	100000
 

@@ -45,8 +45,8 @@ long memory_slab_kb(void)
 int memory_buffers(void)
 {
 	/*
-	 * vmallocinfo lists each area with the function that allocated it. For a buffer it is a
-	 * function of the module; which one depends on the compiler.
+	 * vmallocinfo lists each area with the function that allocated it. For a buffer, this is
+	 * some function of the module, depending on the compiler.
 	 */
 	FILE *f = fopen("/proc/vmallocinfo", "r");
 	char line[512];

@@ -10,7 +10,8 @@ long memory_kb(const char *name);
 
 /*
  * Returns the unreclaimable memory in slabs in KB, or -1. Returns 0 on a kernel with kmemleak:
- * kmemleak finds such leaks itself, and its own slabs and KASAN's quarantine would be counted.
+ * kmemleak finds leaks in slabs itself, and the number would include its own slabs and KASAN's
+ * quarantine.
  */
 long memory_slab_kb(void);
 

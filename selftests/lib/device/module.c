@@ -100,7 +100,7 @@ int module_reload(const char *parameters)
 
 int module_unload(void)
 {
-	/* O_NONBLOCK, as rmmod(8): fails at once for a module in use. */
+	/* With O_NONBLOCK, as in rmmod(8), the call fails at once for a module in use. */
 	return syscall(SYS_delete_module, "perfmon", O_NONBLOCK) ? -errno : 0;
 }
 

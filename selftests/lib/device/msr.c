@@ -65,7 +65,7 @@ const struct pmu_registers *pmu_registers(void)
 {
 	unsigned int eax, ebx, ecx, edx;
 
-	/* Only Intel has leaf 0AH; AMD reserves it, as zeros. */
+	/* Only Intel has leaf 0AH. On AMD the leaf is reserved, and reads as zeros. */
 	if (__get_cpuid(0xa, &eax, &ebx, &ecx, &edx) && (eax & 0xff))
 		return (eax & 0xff) >= 2 ? &intel : &intel_v1;
 	if (__get_cpuid(0x80000022, &eax, &ebx, &ecx, &edx) &&

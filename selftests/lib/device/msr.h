@@ -78,7 +78,7 @@ int lvtpc_read(int cpu, __u32 *value);
 int lvtpc_write(int cpu, __u32 value);
 
 /*
- * Pins the thread to CPU @cpu, which sends itself an NMI that no handler claims. Returns
+ * Pins the thread to CPU @cpu, and lets this CPU send itself an NMI that no handler claims. Returns
  * 0 or a negative errno.
  */
 int nmi_send(int cpu);

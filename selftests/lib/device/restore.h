@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Registers of the PMU before, while and after a child uses the device. The child reports
- * each step, and gives the device up in one of several ways.
+ * The registers of the PMU before, during and after the use of the device by a child. The child
+ * reports each step, and gives the device up in one of several ways.
  */
 #ifndef SELFTESTS_RESTORE_H
 #define SELFTESTS_RESTORE_H

@@ -7,7 +7,7 @@
 /* Intel SDM, volume 4, table 2-2; AMD APM, volume 2, appendix A */
 #define MSR_APERF	0xe8
 
-/* Instructions by which a register can be late: see retired_at_most(). */
+/* The number of instructions that a register may count late: see retired_at_most(). */
 #define MAX_LATE_INSNS	65536
 
 /*

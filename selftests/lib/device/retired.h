@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The number of instructions that the machine has retired, computed from the cycle counters (APERF)
- * of its CPUs. It is an upper bound for what the virtual PMU computes from instructions
- * (Documentation/virtual-pmu.rst), on any host. For machines with pmu-power=on.
+ * of its CPUs. On any host, this number is an upper bound for the values that the virtual PMU
+ * computes from instructions (Documentation/virtual-pmu.rst). For machines with pmu-power=on.
  */
 #ifndef SELFTESTS_RETIRED_H
 #define SELFTESTS_RETIRED_H
 
 #include <linux/types.h>
 
-/* Returns the instructions of all modes that a CPU has retired, or 0 if it has no such clock. */
+/*
+ * Returns the number of instructions that a CPU has retired in all modes, or 0 if the CPU has no
+ * APERF.
+ */
 __u64 retired_on(int cpu);
 
 /* Returns the sum of the instructions that all CPUs have retired. */

@@ -7,7 +7,7 @@
 #include "msr.h"
 #include "snapshot.h"
 
-/* Values that another driver might leave. */
+/* Values that another driver might leave in registers. */
 #define FOREIGN_SELECT		0x000100c5ULL
 #define FOREIGN_RUNNING		(FOREIGN_SELECT | PERFEVTSEL_EN)
 #define FOREIGN_LVTPC		(LVTPC_MASKED | LVTPC_NMI)
@@ -91,8 +91,8 @@ int snapshot_disturb(const struct perfmon_properties *p, int cpu,
 	s.lbr_select = branch_selection(LBR_CPL_EQ_0 | LBR_CPL_NEQ_0);
 	if (module_has_place_holder()) {
 		/*
-		 * With a place-holder, perf counts with a counter that runs, and writes the global
-		 * control and the LVTPC.
+		 * With a place-holder, a running counter belongs to perf, and perf writes the
+		 * global control and the LVTPC.
 		 */
 		s.select[1] = FOREIGN_SELECT + 1;
 		return snapshot_write(p, cpu, &s);

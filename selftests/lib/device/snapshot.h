@@ -12,7 +12,7 @@
 
 #define SNAPSHOT_MAX_COUNTERS	32
 
-/* Registers that this CPU does not have are 0. */
+/* The values of registers; 0 for registers that this CPU lacks. */
 struct snapshot {
 	__u64 select[SNAPSHOT_MAX_COUNTERS];
 	__u64 counter[SNAPSHOT_MAX_COUNTERS];
@@ -35,8 +35,8 @@ int snapshot_read(const struct perfmon_properties *p, int cpu,
 		  struct snapshot *s);
 
 /*
- * Writes the registers that another driver may have left in any state: the event selects,
- * the global control, the branch selection, the LVTPC.
+ * Writes the registers that may have any value when the module starts: the event selects, the
+ * global control, the branch selection, the LVTPC.
  */
 int snapshot_write(const struct perfmon_properties *p, int cpu,
 		   const struct snapshot *s);
@@ -55,15 +55,15 @@ int snapshot_disturb(const struct perfmon_properties *p, int cpu,
 		     const struct snapshot *before);
 
 /*
- * Compares the registers @before, which the module has not used yet, with the registers @after the
- * module has released them. Returns the name of the first register with a wrong value, or "".
+ * Compares the registers @before the module has used them with the registers @after the module has
+ * released them. Returns the name of the first register with a wrong value, or "".
  */
 const char *snapshot_difference(const struct snapshot *before,
 				const struct snapshot *after);
 
 /*
  * Compares the present registers of all @cpus with @before, which has an element for each CPU
- * number. Returns the same as snapshot_difference(). Leaves the calling thread on one CPU.
+ * number. Returns as snapshot_difference(). Leaves the calling thread on one CPU.
  */
 const char *snapshot_difference_now(const struct perfmon_properties *p,
 				    const cpu_set_t *cpus,

@@ -39,8 +39,8 @@ int core_kinds_find(int cpu[KINDS], __u32 type[KINDS])
 }
 
 /*
- * CPUID.0AH has the numbers of the CPU's counters. The place-holder has the last general counter
- * that all kinds have, and the module uses none from there on.
+ * CPUID.0AH has the numbers of the CPU's counters. A place-holder takes the last general counter
+ * that all kinds have, and the module then uses only the general counters below it.
  */
 int core_kinds_counters(int fd, const int cpu[KINDS], int general[KINDS], int fixed[KINDS])
 {

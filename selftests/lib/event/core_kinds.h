@@ -16,9 +16,9 @@
 int core_kinds_find(int cpu[KINDS], __u32 type[KINDS]);
 
 /*
- * Finds how many general and fixed counters of each kind programs can have from the module. @fd is
- * an open device, @cpu has a CPU of each kind, and this task moves to each. Returns 0 or a negative
- * errno.
+ * Finds how many general and fixed counters of each kind of core programs can get from the module.
+ * @fd is the open device. @cpu has a CPU of each kind; the calling task moves to each of them.
+ * Returns 0 or a negative errno.
  */
 int core_kinds_counters(int fd, const int cpu[KINDS], int general[KINDS], int fixed[KINDS]);
 

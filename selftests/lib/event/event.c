@@ -13,7 +13,7 @@
 #include "event.h"
 #include "loop.h"
 
-/* The words of the largest result of read(2) in the tests, which is that of a group. */
+/* The words of the largest result of read(2) in the tests, which is the result for a group. */
 #define MAX_WORDS	128
 
 /* The limit of the wait for the end of the other maker's events, in units of 10 ms. */

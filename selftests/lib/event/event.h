@@ -18,9 +18,9 @@ struct event_maker {
 	/* Calls perf_event_open(2) or its equivalent. Returns a descriptor or a negative errno. */
 	int (*open)(struct perf_event_attr *attr, pid_t pid, int cpu, int group_fd,
 		    unsigned long flags);
-	/* Events that do not fit take turns on the counters. Otherwise open() fails with EBUSY. */
+	/* If counters are too few, events take turns on them. If unset, open() fails with EBUSY. */
 	bool takes_turns;
-	/* The flag of open() that asks for turns; 0: none is needed. */
+	/* The flag of open() that asks for turns; 0: events take turns without a flag. */
 	unsigned long turns_flag;
 	/*
 	 * PERF_EVENT_IOC_RESET may keep the counts of exited tasks, except the counts of tasks that
@@ -59,7 +59,7 @@ int event_open_raw(const struct perfmon_event_open *arguments);
 /* Returns the attributes of an event of instructions in user mode, disabled. */
 struct perf_event_attr event_instructions(void);
 
-/* Returns the attributes of an event that counts nothing, for its records; disabled. */
+/* Returns the attributes of a disabled event that counts nothing and only has records. */
 struct perf_event_attr event_dummy(void);
 
 /* Opens event_instructions() for a thread on any CPU. Returns a descriptor or -errno. */
@@ -74,7 +74,7 @@ int event_open_of_cgroup(const struct event_maker *maker, struct perf_event_attr
 
 /*
  * Waits until no event of the other maker is open, since such an event excludes events of @maker.
- * Calls meanwhile(), if it is not NULL, before each wait. Returns false after a minute.
+ * If @meanwhile is not NULL, calls it before each wait. Returns false after a minute.
  */
 bool event_wait_until_possible(const struct event_maker *maker, void (*meanwhile)(void));
 
@@ -91,7 +91,7 @@ __u64 event_id(int fd);
 /* Returns the number after @name in the descriptor's fdinfo, or -1. */
 long long event_fdinfo_number(int fd, const char *name);
 
-/* Returns the count, the first number of read(2); or a negative errno. */
+/* Returns the count, which is the first number of the result of read(2); or a negative errno. */
 __s64 event_count(int fd);
 
 /*
@@ -101,7 +101,10 @@ __s64 event_count(int fd);
  */
 __s64 event_loop_count(int fd, unsigned long n);
 
-/* Returns the same as event_loop_count(), for an event that is enabled, and stays so. */
+/*
+ * Returns the growth of the count like event_loop_count(), for an event that is enabled already and
+ * stays enabled.
+ */
 __s64 event_loop_count_running(int fd, unsigned long n);
 
 #endif

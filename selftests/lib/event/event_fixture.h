@@ -32,8 +32,8 @@ FIXTURE_VARIANT_ADD(event, overflows)
 #endif
 
 /*
- * Returns whether each sample has the address where its event happened. With a skid, perf's
- * PMI may come in the kernel or in the next task, and perf reports that address.
+ * Returns whether each sample has the address where its event happened. With a skid, perf's PMI may
+ * come in the kernel or in the next task, and perf reports the address there.
  */
 static inline bool samples_are_exact(const FIXTURE_VARIANT(event) *variant)
 {

@@ -28,8 +28,8 @@ struct page_value {
 };
 
 /*
- * Reads the page, and the counter by RDPMC. Not inlined, so that the instructions around it are the
- * same at each call.
+ * Reads the page, and the counter by RDPMC. The function is not inlined, so that the instructions
+ * around the reading are the same at each call.
  */
 static __attribute__((noinline, unused)) struct page_value
 page_read(const struct perf_event_mmap_page *page)

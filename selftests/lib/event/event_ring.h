@@ -34,7 +34,7 @@ void event_ring_unmap(struct event_ring *ring);
 
 bool event_ring_is_empty(const struct event_ring *ring);
 
-/* Copies the next record and frees its space in the ring. Returns false if there is none. */
+/* Copies the next record and frees its space in the ring. Returns false if there is no record. */
 bool event_ring_next(struct event_ring *ring, struct event_record *record);
 
 /* Copies the record at position @at. Returns false if its header is not valid. */

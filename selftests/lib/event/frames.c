@@ -14,8 +14,8 @@ const __u64 frames_without_memory[FRAMES_NOWHERE] = {
 };
 
 /*
- * The neighbouring pages are mapped without access: while change_frame() has unmapped the frames,
- * the kernel can place no larger mapping there.
+ * Also maps the neighbouring pages, without access: so the kernel can't place a larger mapping here
+ * while change_frame() has unmapped the frames.
  */
 struct frame *frames_map(void)
 {

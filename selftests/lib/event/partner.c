@@ -16,7 +16,7 @@ pid_t partner_start(void)
 {
 	const struct sched_param first = { .sched_priority = 1 };
 
-	/* Set before the fork, since a child inherits the policy. */
+	/* The policy is set before the fork, since a child inherits it. */
 	if (sched_setscheduler(0, SCHED_RR, &first))
 		return -errno;
 	partner = fork();

@@ -10,9 +10,9 @@
 #include <sys/types.h>
 
 /*
- * Gives the calling task a real-time priority, and starts the partner with the same priority. The
- * partner is stopped except during measurements: it leaves no CPU time to kernel threads, and
- * opening an event waits for these. Returns the partner, or a negative errno.
+ * Gives the calling task a real-time priority, and starts the partner with the same priority.
+ * Outside of measurements the partner is stopped, because it leaves no CPU time to kernel threads,
+ * and opening an event waits for kernel threads. Returns the partner, or a negative errno.
  */
 pid_t partner_start(void);
 
@@ -23,7 +23,10 @@ void partner_stop(void);
 /* Ends the partner. */
 void partner_end(void);
 
-/* Returns the least of many measured costs of an operation, which includes no timer interrupt. */
+/*
+ * Returns the least of many measured costs of an operation, so that the result includes no timer
+ * interrupt.
+ */
 unsigned long long partner_least_cost(void (*operation)(void));
 
 /* Calls sched_yield(2). */

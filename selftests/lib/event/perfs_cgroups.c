@@ -45,15 +45,15 @@ int perfs_cgroups_control(const char *root, const char *cgroup, char sign)
 }
 
 /*
- * Unmounting does not end a hierarchy of version 1 before its last cgroup was released, which is
- * some time after rmdir(2). So the hierarchy is mounted and unmounted once a second.
+ * Unmounting ends a hierarchy of version 1 only after its last cgroup was released, which is some
+ * time after rmdir(2). So the hierarchy is mounted and unmounted again once a second.
  */
 void perfs_cgroups_end_version_1(const char *place)
 {
 	int i;
 
 	umount(place);
-	/* A minute at least, since the host may be busy. */
+	/* Waits for at least a minute, since the host may be busy. */
 	for (i = 1; i < 1200 && perfs_cgroups_hierarchy() > 0; i++) {
 		usleep(50000);
 		if (i % 20 == 0 && !mount("none", place, "cgroup", 0, "perf_event"))

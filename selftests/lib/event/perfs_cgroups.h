@@ -18,9 +18,9 @@ int perfs_cgroups_hierarchy(void);
 bool perfs_cgroups_exist(void);
 
 /*
- * Gives the cgroups within @cgroup perf's controller (@sign '+'), or takes it away ('-'). In
- * version 2, cgroups have perf's controller while they have any other one. @root is where the
- * hierarchy is mounted. Returns 0 or a negative errno.
+ * Gives the cgroups within @cgroup perf's controller (@sign '+'), or takes the controller away
+ * ('-'). In version 2, cgroups have perf's controller as long as they have any other controller.
+ * @root is the mount point of the hierarchy. Returns 0 or a negative errno.
  */
 int perfs_cgroups_control(const char *root, const char *cgroup, char sign);
 

@@ -31,8 +31,8 @@ static inline bool has_precise(const struct event_maker *maker)
 }
 
 /*
- * Begins a test's set-up: no sampler is open, and the maker of events is ready. Skips the test if
- * there are no precise samples, and returns whether there are.
+ * Begins a test's set-up: no sampler is open, and the maker of events is ready. Returns whether
+ * there are precise samples; if there are none, skips the test.
  */
 static inline bool prepare_precise(struct __test_metadata *_metadata,
 				   const FIXTURE_VARIANT(event) *variant,
@@ -77,10 +77,10 @@ static inline unsigned long all_interrupts(void)
 #define SHORTEST_PERIOD	2
 
 /*
- * Opens an event of this thread that counts labelled_loop(@n). With the shortest period, a switch
- * between two samples makes all following samples one event late, since no counter can be loaded
- * for one event. The last sample may then still be due when the event is disabled. So the loop is
- * repeated if a switch has happened.
+ * Opens an event of this thread, and executes labelled_loop(@n) while it is enabled. With the
+ * shortest period, a switch between two samples makes all following samples one event late, since
+ * no counter can be loaded for a single event. The last sample may then still be due when the event
+ * is disabled. So the loop is repeated if a switch has happened.
  */
 static inline void sample_loop(struct __test_metadata *_metadata,
 			       const FIXTURE_VARIANT(event) *variant, struct sampler *s,
@@ -149,9 +149,9 @@ static inline unsigned long check_places(struct __test_metadata *_metadata,
 }
 
 /*
- * Expects that each period of an event with PERF_FORMAT_LOST has a sample, of which there are
- * @samples, or is in the count of lost samples. Unless samples were @throttled, as they may be on a
- * slow host, none may be lost.
+ * Expects that each period of an event with PERF_FORMAT_LOST has one of the @samples, or is in the
+ * count of lost samples. No sample may be lost unless samples were @throttled, as may happen on a
+ * slow host.
  */
 static inline void expect_periods(struct __test_metadata *_metadata, struct sampler *s, __u64 period,
 				  unsigned long samples, unsigned long throttled)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A recursion of known depth, for call chains. For programs that are compiled with frame
- * pointers. Its functions are in a section of their own.
+ * A recursion of known depth, for tests of call chains. The program has to be compiled with frame
+ * pointers. The functions of the recursion are in a section of their own.
  */
 #ifndef SELFTESTS_RECURSION_H
 #define SELFTESTS_RECURSION_H
@@ -53,7 +53,7 @@ enum leaf_work {
 	CLOCK,		/* reads the clock by the vDSO */
 };
 
-/* Data of the deepest function. */
+/* Data that the deepest function of the recursion uses. */
 static struct {
 	char *memory;			/* a page */
 	int (*clock)(clockid_t clock, struct timespec *t);

@@ -222,7 +222,7 @@ struct perf_event_attr event_every(__u64 period)
 	return attr;
 }
 
-/* The function is not cloned or inlined, as its labels may exist only once. */
+/* The function is neither cloned nor inlined, because its labels may exist only once. */
 __attribute__((noinline, noclone)) void labelled_loop(unsigned long n)
 {
 	__asm__ volatile(".globl labelled_loop_begin, labelled_loop_end\n"

@@ -42,7 +42,9 @@ struct sample_parts {
 	__u64 type, registers, user_registers, read_format, branch_type;
 };
 
-/* Parses a sample. Returns false if its size is not that of its parts. */
+/*
+ * Parses a sample. Returns false if the record's size differs from the size of the sample's parts.
+ */
 bool sample_parse(const struct event_record *record, const struct sample_parts *parts,
 		  struct sample *sample);
 
@@ -69,8 +71,8 @@ int sampler_open(struct sampler *s, const struct event_maker *maker, struct perf
 void sampler_close(struct sampler *s);
 
 /*
- * Returns whether the last record has @words of its own and then a trailer with the ids of
- * the event and of thread @tid of this process. The event has sample_id_all and ALL_TRAILER_PARTS.
+ * Returns whether the last record has @words words, followed by a trailer with the ids of the event
+ * and of thread @tid of this process. The event must have sample_id_all and ALL_TRAILER_PARTS.
  */
 bool sampler_has_right_trailer(const struct sampler *s, size_t words, pid_t tid);
 
@@ -105,8 +107,8 @@ void labelled_loop(unsigned long n);
 extern const char labelled_loop_begin[], labelled_loop_end[];
 
 /*
- * Executes labelled_loop(@n), as often as necessary, until there is a record in the ring. The event is
- * enabled for the loops only. Returns 0 or a negative errno.
+ * Executes labelled_loop(@n) again and again until there is a record in the ring. The event is
+ * enabled only during these loops. Returns 0 or a negative errno.
  */
 int sampler_loop_until_record(struct sampler *s, unsigned long n);
 

@@ -108,8 +108,8 @@ static void run_target(struct target_work *w, int cpu, bool threaded, int tid_pi
 }
 
 /*
- * Returns whether the CPU of a task that is about to sleep, or to exit, has switched to another
- * task. The kernel lets the reader of the file wait for the switch, in task_current_syscall().
+ * Returns whether the CPU of a task that is about to sleep or to exit has switched to another task.
+ * Reading the file /proc/PID/syscall waits for the switch, in the kernel's task_current_syscall().
  */
 static bool is_off_cpu(pid_t tid)
 {
@@ -128,8 +128,8 @@ static bool is_off_cpu(pid_t tid)
 }
 
 /*
- * Waits until the task sleeps and is off its CPU, which it leaves a little after its state has
- * become that of a sleeping task.
+ * Waits until the task sleeps and is off its CPU. A task leaves its CPU a little after its state
+ * has changed to sleeping.
  */
 static int wait_until_off_cpu(pid_t tid)
 {

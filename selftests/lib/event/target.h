@@ -40,8 +40,8 @@ struct target {
 int target_start(struct target *t, int cpu, bool threaded);
 
 /*
- * Starts a target that runs on these CPUs, and moves between them. A target of target_start() runs
- * on the caller's CPUs, and so stays on one CPU if the caller is pinned.
+ * Starts a target that runs on @cpus, and moves between them. In contrast, a target of
+ * target_start() runs on the caller's CPUs, and so stays on one CPU if the caller is pinned.
  */
 int target_start_on(struct target *t, const cpu_set_t *cpus, bool threaded);
 

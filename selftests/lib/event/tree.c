@@ -135,7 +135,9 @@ static void start_task(struct tree_task *t)
 	}
 }
 
-/* Waits for a task's end. Makes one system call, whether the task still exists or not. */
+/*
+ * Waits for a task's end. Always makes exactly one system call, even if the task no longer exists.
+ */
 static void wait_for_task(struct tree_task *t)
 {
 	if (t->kind == KIND_THREAD)
@@ -224,7 +226,7 @@ __u64 tree_make(struct rng *r, const cpu_set_t *cpus)
 	return sum;
 }
 
-/* Returns a random cgroup, or the one where the task is. */
+/* Returns a random cgroup; in some cases, the task's present cgroup. */
 static int next_cgroup(struct rng *r, int count, int present)
 {
 	return rng_once_in(r, 2) ? (int)rng_below(r, count) : present;
@@ -241,7 +243,10 @@ void tree_use_cgroups(struct rng *r, const int *procs, int count, __u64 *expecte
 	for (i = 0; i < tree.count; i++) {
 		t = &tree.task[i];
 		first = i ? last[t->parent] : -1;
-		/* A thread would move the other threads of its process, too. */
+		/*
+		 * Threads do not move, since a thread would move the other threads of its process,
+		 * too.
+		 */
 		if (t->kind != KIND_THREAD) {
 			first = i ? next_cgroup(r, count, first) : 0;
 			t->first_cgroup = procs[first];

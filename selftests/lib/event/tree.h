@@ -3,10 +3,9 @@
  * Random trees of tasks that execute known loops: processes, threads and programs, pinned to
  * different CPUs. Some are killed, some outlive their parents.
  *
- * A tree is executed twice, with the shortest loops and with longer loops. All other
- * instructions of its tasks in user mode are the same both times: each wait is one sleeping
- * system call, and a task that is killed sleeps while this process, which is not counted, kills
- * it.
+ * A tree is executed twice, with the shortest loops and with longer loops. All other instructions
+ * of its tasks in user mode are the same both times: each wait is a single system call that sleeps,
+ * and a task is killed while it sleeps. The process that kills it is not counted.
  */
 #ifndef SELFTESTS_TREE_H
 #define SELFTESTS_TREE_H

@@ -54,7 +54,7 @@ static void queue_request(struct uring *r, const struct io_uring_sqe *request)
 	__atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
 }
 
-/* Takes a result from the queue. Returns 0, or -ETIME if there is none. */
+/* Takes a result from the queue. Returns 0, or -ETIME if the queue has no result. */
 static int take_answer(struct uring *r, struct uring_answer *answer)
 {
 	const struct io_uring_cqe *answers = (void *)(r->queues + r->p.cq_off.cqes);
@@ -103,7 +103,7 @@ int uring_wait(struct uring *r, struct uring_answer *answer, int seconds)
 	return err ? err : take_answer(r, answer);
 }
 
-/* Makes one system call, whose cost is that of a request. */
+/* Makes a single system call, so that its cost is the cost of a request. */
 int uring_call(struct uring *r, const struct io_uring_sqe *request, int seconds)
 {
 	struct uring_answer answer;

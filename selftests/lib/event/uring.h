@@ -37,14 +37,14 @@ struct uring_answer {
 int uring_submit(struct uring *r, const struct io_uring_sqe *request);
 
 /*
- * Waits for a result at most @seconds, and stores it in @answer. Returns 0, -ETIME if there is none,
- * or another negative errno.
+ * Waits for a result for at most @seconds, and stores the result in @answer. Returns 0, -ETIME if
+ * there is no result by then, or another negative errno.
  */
 int uring_wait(struct uring *r, struct uring_answer *answer, int seconds);
 
 /*
- * Makes a request and waits for its result, which is returned: -ETIME if there is none within
- * @seconds, or another negative errno.
+ * Makes a request and returns its result; -ETIME if there is no result within @seconds, or another
+ * negative errno.
  */
 int uring_call(struct uring *r, const struct io_uring_sqe *request, int seconds);
 

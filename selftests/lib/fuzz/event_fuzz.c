@@ -41,7 +41,7 @@ bool fuzz_compare(struct event_fuzz *f, enum fuzz_action action, const char *wha
 	return false;
 }
 
-/* Removes an event that no longer exists from the counts of all processes. */
+/* Removes an event that no longer exists from the counts that all processes share. */
 void fuzz_uncount_if_gone(struct event_fuzz *f, int i)
 {
 	if (!f->counted[i] || model_event_exists(&f->model.event[i]))
@@ -61,7 +61,7 @@ static int bad_descriptor(const struct event_fuzz *f, unsigned int n)
 	return fds[n % 4];
 }
 
-/* Returns a number below @n from the random part of a step, and removes it there. */
+/* Takes a random number below @n out of @value, the random part of a step. */
 static unsigned int take_random(__u64 *value, unsigned int n)
 {
 	unsigned int taken = *value % n;
@@ -162,7 +162,7 @@ static bool open_event(struct event_fuzz *f, const struct fuzz_step *s)
 	got = ioctl(f->device, PERFMON_EVENT_OPEN, &arguments);
 	if (got < 0)
 		got = -errno;
-	/* Another process may have opened an event since the model answered. */
+	/* Another process may have opened an event since the model has predicted the result. */
 	busy = model_may_be_busy(&o, events_open, exclusive_open) ||
 	       opens_begun != __atomic_load_n(&f->counts->opens_begun, __ATOMIC_SEQ_CST);
 	if (got >= 0) {
@@ -348,7 +348,7 @@ static bool set_async(struct event_fuzz *f, const struct fuzz_step *s)
 
 /*
  * Returns whether read(2) starts with a count of this thread's instructions in user mode. The event
- * is one of the thread, or of one of its cgroups, in which no other task runs.
+ * counts the thread, or a cgroup of the thread in which no other task runs.
  */
 static bool counts_loops(const struct event_fuzz *f, int i)
 {
@@ -485,7 +485,10 @@ static bool change_helper(struct event_fuzz *f, const struct fuzz_step *s)
 	} else {
 		f->helper = start_helper();
 		f->helper_lives = f->helper > 0;
-		/* The helper must not be counted in the cgroups of this process. */
+		/*
+		 * Moves the helper out of the cgroups of this process, so that it is not counted
+		 * there.
+		 */
 		if (f->helper_lives && f->cgroup_depth && enter_cgroup(f, 0, f->helper))
 			return fuzz_compare(f, HELPER, "cgroup.procs", 0, -errno);
 	}

@@ -22,8 +22,8 @@
 #define PIECES		12
 
 /*
- * Where the caller has mounted cgroups of version 2. Each process makes nested cgroups of its own
- * there.
+ * The directory where the caller has mounted cgroups of version 2. Each process makes its own
+ * nested cgroups there.
  */
 #define FUZZ_CGROUPS_AT	"/tmp/fuzz_cgroups"
 #define FUZZ_CGROUPS	2

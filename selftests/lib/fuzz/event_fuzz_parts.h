@@ -16,7 +16,7 @@ void fuzz_uncount_if_gone(struct event_fuzz *f, int i);
 
 bool fuzz_map(struct event_fuzz *f, const struct fuzz_step *s);
 
-/* Tries to map event @i. For a process that keeps the mapping until the process ends. */
+/* Tries to map event @i, in a process that keeps the mapping until its end. */
 bool fuzz_map_once(struct event_fuzz *f, int i);
 
 /* Changes, reads or overwrites a mapping. */

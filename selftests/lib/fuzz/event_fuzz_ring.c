@@ -249,7 +249,10 @@ static bool drain_ring(struct event_fuzz *f, struct mapping_piece *p)
 		__u64 tail = ring.page->data_tail;
 
 		if (!event_ring_next(&ring, &record)) {
-			/* Correct at the end of the data; otherwise a record is missing. */
+			/*
+			 * Finding no record is correct at the end of the data; elsewhere, a record
+			 * is missing.
+			 */
 			if (__atomic_load_n(&ring.page->data_head, __ATOMIC_ACQUIRE) == tail)
 				break;
 			if (event_ring_next(&ring, &record))

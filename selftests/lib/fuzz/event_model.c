@@ -71,13 +71,19 @@ static bool counts_instructions(const struct perf_event_attr *a)
 	       (a->type == PERF_TYPE_HARDWARE && (__u32)a->config == PERF_COUNT_HW_INSTRUCTIONS);
 }
 
-/* Returns whether precise samples can have this period. A frequency may be any but 0. */
+/*
+ * Returns whether precise samples can have this period or frequency. All frequencies except 0 are
+ * possible.
+ */
 static bool is_precise_period(const struct perf_event_attr *a, __u64 period)
 {
 	return (a->freq && period) || (period >= (a->exclude_kernel ? 2 : 256) && period < 1ULL << 31);
 }
 
-/* Returns whether the processor can take the samples. The only raw event is that of instructions. */
+/*
+ * Returns whether the processor can take the samples itself. The fuzzer's only raw event is
+ * instructions.
+ */
 static bool can_be_precise(const struct event_model *m, const struct perf_event_attr *a)
 {
 	if (!m->precise || a->sample_type & PERF_SAMPLE_TRANSACTION || !is_precise_period(a, a->sample_period))
@@ -88,9 +94,9 @@ static bool can_be_precise(const struct event_model *m, const struct perf_event_
 }
 
 /*
- * Returns whether only perf supports the attributes. Branch stacks are supported only if the
- * processor records them itself: for all others the fuzzer asks for a branch type that is not
- * supported.
+ * Returns whether only perf supports the attributes. The module supports a branch stack only if the
+ * processor writes it into precise samples: for all other samples the fuzzer asks for a branch type
+ * that is not supported.
  */
 static bool is_unsupported(const struct event_model *m, const union model_attr *u)
 {
@@ -121,7 +127,10 @@ static bool is_unsupported(const struct event_model *m, const union model_attr *
 	return a->sample_period && a->sample_type & ~(parts | (has_branches ? PERF_SAMPLE_BRANCH_STACK : 0));
 }
 
-/* Returns whether no processor has the event. The fuzzer opens no event that only some have. */
+/*
+ * Returns whether no processor has the event. The fuzzer never opens an event that only some
+ * processors have.
+ */
 static bool is_unknown_event(const struct perf_event_attr *a)
 {
 	const __u32 config = a->config;
@@ -198,8 +207,8 @@ static bool same_target(const struct model_event *a, int pid, int cpu)
 }
 
 /*
- * Returns whether the event is to take turns. Being pinned, exclusive or sampled has no effect on a
- * dummy.
+ * Returns whether the event asks to take turns. A pinned event does not, except a dummy, on which
+ * `pinned` has no effect.
  */
 static bool wants_turns(const struct model_open *o)
 {
@@ -306,8 +315,8 @@ int model_open(struct event_model *m, int i, const struct model_open *o)
 bool model_may_be_busy(const struct model_open *o, unsigned int open_events, unsigned int exclusive)
 {
 	/*
-	 * Each processor has at least two general counters, and one counter that can take samples
-	 * of level 3.
+	 * Each processor has at least two general counters, and at least one counter that can take
+	 * samples of level 3.
 	 */
 	const unsigned int counters = o->attr.fields.precise_ip == 3 ? 1 : 2;
 

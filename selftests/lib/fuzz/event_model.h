@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A model of PERFMON_EVENT_OPEN and of its descriptors: the result of each call. Written
- * from Documentation/events.rst and rings.rst, not from the module.
+ * A model of PERFMON_EVENT_OPEN and of its descriptors: the result of each call. The model was
+ * written from Documentation/events.rst and rings.rst, not from the module.
  *
  * Results are 0 or a negative errno.
  */
@@ -17,7 +17,7 @@
 #define MODEL_EVENTS	8
 #define NO_EVENT	(-1)
 
-/* The size in Linux 7.3. The headers may be older. */
+/* The size of struct perf_event_attr in Linux 7.3. The installed headers may be older. */
 #define ATTR_SIZE	144
 
 union model_attr {
@@ -86,15 +86,15 @@ static inline int model_cgroup(const struct model_event *e)
 	return e->pid < -1 ? -1 - e->pid : 0;
 }
 
-/* Returns the result of an open as far as the size and the members of @attr decide it. */
+/* Returns the errors of an open that follow from the size and the members of @attr alone, or 0. */
 int model_attr(const struct event_model *m, const union model_attr *attr);
 
 /* Returns whether @answer is another correct result for an @attr that has several errors. */
 bool model_attr_may_be(const struct event_model *m, const union model_attr *attr, int answer);
 
 /*
- * Opens event @i, which does not exist yet. Does not return EBUSY for lack of a free counter:
- * model_may_be_busy() says whether that error is possible.
+ * Opens event @i, which does not exist yet. Never returns EBUSY for lack of a free counter:
+ * model_may_be_busy() returns whether that error is possible.
  */
 int model_open(struct event_model *m, int i, const struct model_open *o);
 
@@ -129,8 +129,8 @@ int model_refresh(struct event_model *m, int i);
 size_t model_read_size(const struct event_model *m, int i);
 
 /*
- * model_count_is_known() returns whether the model knows if the event counts. If it knows,
- * model_counts() returns whether the event counts while its task runs.
+ * model_count_is_known() returns whether the model knows if the event counts. If so, model_counts()
+ * returns whether the event counts while its task runs.
  */
 bool model_count_is_known(const struct event_model *m, int i);
 bool model_counts(const struct event_model *m, int i);

@@ -68,7 +68,10 @@ static void set_records(struct perf_event_attr *a, struct rng *r)
 /* Sets a random member to a wrong value, or to a value without effect. */
 static void spoil_attr(union model_attr *a, struct rng *r)
 {
-	/* Indexes of words that may get any bit: all but the event's. */
+	/*
+	 * Indexes of the words in which any bit may be set: all words but those of the event
+	 * itself.
+	 */
 	static const int words[] = {
 		2, 3, 4, ATTR_FLAGS, ATTR_FLAGS, ATTR_FLAGS, 6, ATTR_CONFIG1, ATTR_CONFIG2, 9, 10,
 		11, 12, 13, ATTR_AUX, 15, ATTR_CONFIG3, ATTR_CONFIG4,
@@ -102,7 +105,9 @@ static void spoil_attr(union model_attr *a, struct rng *r)
 	}
 }
 
-/* Asks for precise samples of this format, rarely of parts that they can't have. */
+/*
+ * Asks for precise samples of this format; in rare cases, with parts that such samples can't have.
+ */
 static void make_precise(struct perf_event_attr *a, struct rng *r, int format)
 {
 	const __u64 missing = PERF_SAMPLE_ADDR | PERF_SAMPLE_WEIGHT | PERF_SAMPLE_TRANSACTION |
@@ -111,7 +116,7 @@ static void make_precise(struct perf_event_attr *a, struct rng *r, int format)
 	a->precise_ip = 1 + rng_below(r, 3);
 	if (!rng_once_in(r, 8))
 		a->sample_type &= ~missing;
-	/* Without these parts, one interrupt serves many samples. */
+	/* Without these parts, an interrupt serves many samples at once. */
 	if (rng_once_in(r, 2))
 		a->sample_type &= PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
 				  PERF_SAMPLE_TIME | PERF_SAMPLE_PERIOD;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The test cases at the end of a fuzzer. In a header, because kselftest.h counts the cases
- * separately in each file that includes it.
+ * The test cases at the end of a fuzzer. The functions are in a header, because kselftest.h counts
+ * the cases separately in each file that includes it.
  */
 #ifndef SELFTESTS_FUZZ_REPORT_H
 #define SELFTESTS_FUZZ_REPORT_H

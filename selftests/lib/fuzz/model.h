@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A model of /dev/perfmon: the result of each call, and its effect. Written from the rules
- * of the interface, not from the module.
+ * A model of /dev/perfmon: the result and the effect of each call. The model was written from the
+ * rules of the interface, not from the module.
  */
 #ifndef SELFTESTS_MODEL_H
 #define SELFTESTS_MODEL_H
@@ -11,7 +11,7 @@
 #include "places.h"
 #include "random_call.h"
 
-/* A counter. Its value is between low and high, which are equal while it is stopped. */
+/* A counter. Its value is between @low and @high, which are equal while the counter is stopped. */
 struct model_counter {
 	bool set_up;
 	bool running;
@@ -35,7 +35,10 @@ struct model {
 	__u64 select[PERFMON_MAX_EVENT + 1];
 };
 
-/* Sets the model to the state before the first open, which is also that after the last close. */
+/*
+ * Sets the model to the state before the first open of the device. The state after the last close
+ * is the same.
+ */
 void model_init(struct model *m, const struct machine *machine);
 
 /**
@@ -62,7 +65,7 @@ const char *model_check(struct model *m, const struct call *c,
 
 /*
  * Notes that at least @insns and at most @insns + @more instructions were executed in user mode.
- * Counters of other events may have any value.
+ * From now on, running counters of other events may have any value.
  */
 void model_executed(struct model *m, __u64 insns, __u64 more);
 

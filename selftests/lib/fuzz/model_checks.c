@@ -42,7 +42,10 @@ bool pmc2_reserved(struct model *, const struct call *c)
 	       c->arg.pmc2.reserved;
 }
 
-/* Returns true for a type of no kind of core: all CPUs of these machines are of one kind. */
+/*
+ * Returns true for a type that is the type of no kind of core. All CPUs of the tested machines are
+ * of one kind.
+ */
 static bool is_unknown_type(__u32 type)
 {
 	return type && type != PERF_TYPE_RAW;
@@ -129,8 +132,8 @@ bool definition_value(struct model *m, const struct call *c)
 }
 
 /*
- * Returns true for an event that needs two counters, and for the one that merges two (AMD
- * PPR, "Large Increment per Cycle Events"; the virtual PMU of AMD is that of a Zen).
+ * Returns true for an event that needs two counters, and for the event that merges two counters
+ * (AMD PPR, "Large Increment per Cycle Events"; the virtual PMU of AMD is that of a Zen).
  */
 static bool merges_counters(const struct model *m, __u64 select)
 {

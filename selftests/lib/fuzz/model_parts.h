@@ -30,7 +30,7 @@ __u64 model_select_of(const struct call *c);
 
 /* --- model_checks.c ------------------------------------------------------ */
 
-/* Returns true if the call is refused by this check, whose name is the reason. */
+/* Returns true if this check refuses the call. The name of the check is the reason. */
 typedef bool check_fn(struct model *m, const struct call *c);
 
 check_fn setup_reserved, pmc2_reserved, setup2_reserved, cpu_data_reserved;

@@ -13,12 +13,15 @@
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof(*(a)))
 
 /*
- * The largest size of a buffer in pages: so small that many buffers are allocated, and many get
- * full.
+ * The largest size of a buffer in pages. It is small, so that many buffers can be allocated, and
+ * many become full.
  */
 #define MAX_PAGES	8
 
-/* The number of model-specific events: few, so that those of a config are likely to be defined. */
+/*
+ * The number of model-specific events. It is small, so that the events of a config are likely to be
+ * defined.
+ */
 #define MODEL_EVENTS	3
 
 #define PICK(rng, array)	((array)[rng_below((rng), ARRAY_SIZE(array))])
@@ -34,7 +37,7 @@ static __u64 random_number(struct rng *rng, const struct machine *m)
 
 	if (rng_once_in(rng, 12))
 		return PICK(rng, edges);
-	/* Few counters, so that later calls are likely to use the same counter. */
+	/* Chooses among few counters, so that later calls are likely to use the same counter. */
 	if (fixed && rng_once_in(rng, 4))
 		return PMC_FIXED(rng_below(rng, fixed < 2 ? fixed : 2));
 	return rng_below(rng, general < 3 ? general : 3);
@@ -214,7 +217,7 @@ static void random_config(struct rng *rng, const struct machine *m,
 	plain_config(c, rng, m);
 	if (rng_below(rng, 3))
 		return;
-	/* Any events, also more than there are counters. */
+	/* Takes any number of events, even more than there are counters. */
 	n = rng_below(rng, rng_once_in(rng, 8) ? PERFMON_MAX_EVENTS + 1 : 4);
 	for (i = 0; i < n; i++) {
 		c->events[i] = random_event_id(rng);
@@ -288,8 +291,8 @@ static const struct command_field *choose_field(const struct command *command,
 }
 
 /*
- * Returns another command. Its type (the letter) stays, since with another letter it could
- * be a command that the kernel handles for all files.
+ * Returns another command with the same type (letter). With another letter, the command could be
+ * one that the kernel handles for all files.
  */
 static unsigned int other_command(unsigned int cmd, struct rng *rng)
 {
@@ -299,8 +302,8 @@ static unsigned int other_command(unsigned int cmd, struct rng *rng)
 }
 
 /*
- * Gives an event of a kind of core an architectural event or event 0: the model does not know
- * which counters can count other events.
+ * If the call sets up an event of a kind of core, replaces the event by an architectural event or
+ * by event 0: the model does not know which counters can count other events.
  */
 static void fix_event_of_type(struct call *c, struct rng *rng)
 {

@@ -20,8 +20,9 @@ struct call {
 };
 
 /*
- * Makes a call that is mostly valid, and often has one error: a value out of its range, a wrong
- * bit, a bad address, or a wrong command. Depends on @rng and @machine alone, not on earlier calls.
+ * Makes a random call. The call is often valid, and often has one error: a value out of its range,
+ * a wrong bit, a bad address, or a wrong command. The call depends only on @rng and @machine, not
+ * on earlier calls.
  */
 void call_random(struct call *c, struct rng *rng, const struct machine *machine);
 

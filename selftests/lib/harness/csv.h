@@ -22,8 +22,9 @@ struct csv {
 void csv_read(struct csv *t, const char *program, const char *file, int columns);
 
 /*
- * Returns the row that has @words[i] in column i, for each of the first @keys columns; NULL if
- * there is no such row, or more than one. A cell may list several words, separated by blanks.
+ * Returns the row that has @words[i] in column i, for each of the first @keys columns. Returns NULL
+ * if there is no such row, or if there are several. A cell may list several words, separated by
+ * blanks.
  */
 char **csv_find(struct csv *t, const char *const *words, int keys);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Steps that many fixtures and tests begin with. A step that fails makes the test fail, or
- * skips it.
+ * Steps with which many fixtures and tests begin. If a step fails, it makes the test fail, or skips
+ * the test.
  *
  * The functions take the harness's _metadata, which ASSERT_EQ() and the like need. A step
  * that returns from the calling function is a macro.
@@ -66,8 +66,8 @@ static inline int open_device(struct __test_metadata *_metadata, int flags)
 }
 
 /*
- * Loads the module again, so that it can print each message that it prints once per load. Returns a
- * descriptor of the kernel log, which reads the lines from then on.
+ * Loads the module again, so that messages that it prints only once per load can appear again.
+ * Returns a descriptor of the kernel log, which reads the lines from then on.
  */
 static inline int load_fresh_module(struct __test_metadata *_metadata)
 {

@@ -45,7 +45,7 @@ void options_parse(struct options *o, int argc, char **argv)
 	};
 	int c;
 
-	/* Line-buffered: runs are long, and their output is watched. */
+	/* Output is line-buffered, since runs are long, and a user may watch their output. */
 	setlinebuf(stdout);
 	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		switch (c) {

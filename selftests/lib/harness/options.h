@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Settings of tests that can run longer or with other random numbers: options of the
- * fuzzers,
+ * Settings of tests that can run longer, or with other random numbers. The fuzzers have the options
  *
  *     --seed S --calls N --seconds N --threads T --blind
  *
- * and environment variables for other tests, whose options are the harness's.
+ * Other tests have environment variables, since the harness parses their options.
  */
 #ifndef SELFTESTS_OPTIONS_H
 #define SELFTESTS_OPTIONS_H
@@ -23,8 +22,8 @@ struct options {
 };
 
 /*
- * Sets @o from the command line, and prints all settings, so that a run can be repeated.
- * Ends the program with a message at a wrong option.
+ * Sets @o from the command line, and prints all settings, so that a run can be repeated. If an
+ * option is wrong, ends the program with a message.
  */
 void options_parse(struct options *o, int argc, char **argv);
 
@@ -33,8 +32,8 @@ unsigned int options_elapsed(void);
 bool options_time_is_over(const struct options *o);
 
 /*
- * Returns the number in environment variable @name (ROUNDS, SECONDS or SEED), or @otherwise
- * if it is not set. Ends the program with a message if it is not a number.
+ * Returns the number in environment variable @name (ROUNDS, SECONDS or SEED), or @otherwise if it
+ * is not set. If the value is not a number, ends the program with a message.
  */
 __u64 env_number(const char *name, __u64 otherwise);
 

@@ -19,7 +19,10 @@
 #define RT_RUNTIME	"/proc/sys/kernel/sched_rt_runtime_us"
 #define FAIR_RUNTIME	"/sys/kernel/debug/sched/fair_server/cpu%d/runtime"
 
-/* Much longer than any test spins: a vCPU may stand still while its host is busy. */
+/*
+ * The limit is much longer than any test spins, since a vCPU may stand still while its host is
+ * busy.
+ */
 #define LIMIT_SECONDS	300
 
 struct spinner_state {

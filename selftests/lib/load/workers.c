@@ -34,8 +34,8 @@ int workers_start(struct workers *w, const cpu_set_t *cpus, unsigned long n)
 			return -errno;
 		if (!pid) {
 			/*
-			 * When no process has the write end open any more, the child ends instead
-			 * of waiting.
+			 * Closes the child's copy of the write end. So the child ends, instead of
+			 * waiting, when no process has the write end open any more.
 			 */
 			close(w->start_pipe);
 			work(cpu, n, w->wait);

@@ -6,9 +6,8 @@
 #include <sys/types.h>
 
 /*
- * Mounts the hierarchy of version 2 at @place, a directory that is made if it is missing. A mount
- * that an earlier test has left there, since it failed, is detached before. Returns 0 or a
- * negative errno.
+ * Mounts the hierarchy of version 2 at @place. Makes the directory @place if it is missing. If a
+ * failed test has left a mount there, detaches that mount first. Returns 0 or a negative errno.
  */
 int cgroups_mount(const char *place);
 

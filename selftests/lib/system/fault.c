@@ -13,13 +13,16 @@
 
 #define DEBUGFS	"/sys/kernel/debug/"
 
-/* How the names of the kernel's unbound workers begin. */
+/* The beginning of the names of the kernel's unbound workers. */
 #define UNBOUND	"kworker/u"
 
-/* fail-nth of this thread. Stays open: opening it would be a call that can fail, too. */
+/*
+ * The file fail-nth of this thread. It stays open, because opening it would itself be a call that
+ * can fail.
+ */
 static int fail_nth = -1;
 
-/* fail-nth of the workers that are armed. */
+/* The files fail-nth of the workers that are armed. */
 static int worker_fail_nth[64];
 static unsigned int armed_workers;
 
@@ -76,8 +79,8 @@ int fault_disarm(void)
 	char number[16] = "";
 
 	/*
-	 * Reads the number of calls until the one that fails. If it is the next one, this read
-	 * fails itself, when it copies the number: no earlier call has failed.
+	 * Reads the number of calls until the call that fails. If the next call is to fail, this
+	 * read itself fails when it copies the number: then no earlier call has failed.
 	 */
 	if (pread(fail_nth, number, sizeof(number) - 1, 0) < 0)
 		return errno == EFAULT ? 0 : -errno;

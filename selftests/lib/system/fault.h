@@ -9,8 +9,8 @@
 #include <stdbool.h>
 
 /*
- * Lets faults hit all allocations, also those that may wait, without a message in the log.
- * Returns 0, or -ENOENT if this kernel has no fault injection.
+ * Lets faults hit all allocations, including allocations that may wait, without a message in the
+ * log. Returns 0, or -ENOENT if this kernel has no fault injection.
  */
 int fault_enable(void);
 
@@ -22,12 +22,15 @@ int fault_enable(void);
  */
 int fault_arm(unsigned int n);
 
-/* Disarms the fault. Returns 1 if the allocation or copy has failed, else 0, or -errno. */
+/*
+ * Disarms the fault. Returns 1 if the fault has made an allocation or copy fail, 0 if not, or
+ * -errno.
+ */
 int fault_disarm(void);
 
 /*
- * Arm and disarm a fault of the kernel's unbound workers, which also work for modules: the @n-th
- * allocation of each worker fails.
+ * Arm and disarm a fault in the kernel's unbound workers, which also execute work of modules: the
+ * @n-th allocation of each worker fails.
  */
 int fault_arm_workers(unsigned int n);
 int fault_disarm_workers(void);

@@ -10,10 +10,10 @@
 
 #include "idle.h"
 
-/* The limit of a wait. It is reached only if a process never sleeps. */
+/* The limit of a wait. The wait reaches it only if a process never sleeps. */
 #define MOST_US		60000000U
 
-/* The longest pause between two looks. */
+/* The longest pause between two checks. */
 #define PAUSE_US	100000U
 
 /* Bit of the field "flags" in /proc/PID/stat: a kernel thread */
@@ -80,8 +80,9 @@ int wait_until_idle(void)
 
 	do {
 		/*
-		 * A process that slept when it was looked at may have been woken by one that has
-		 * ended or slept before its own turn. It is awake in the second look, or done.
+		 * A process may sleep when it is checked, and then be woken by a process that
+		 * sleeps or ends before it is checked itself. In the second check, the woken
+		 * process is awake, or has finished.
 		 */
 		if (all_others_sleep() && all_others_sleep())
 			return 0;

@@ -22,10 +22,10 @@ int wait_until_idle(void);
 int wait_until_asleep(int tid);
 
 /*
- * Sleeps for as long as a wait has lasted so far, but for at least a millisecond and at most a tenth
- * of a second. @waited_us: the time waited so far, which is increased. Thus a process that waits
- * executes few instructions, also if what it waits for is on a CPU that stands still for seconds.
- * Returns false if a minute is over.
+ * Sleeps for as long as a wait has lasted so far, but for at least a millisecond and at most a
+ * tenth of a second. @waited_us is the time waited so far; the function increases it. So a waiting
+ * process executes few instructions, even if it waits for a task whose CPU stands still for
+ * seconds. Returns false if a minute is over.
  */
 bool wait_longer(unsigned int *waited_us);
 

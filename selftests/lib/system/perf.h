@@ -15,8 +15,8 @@
 int perf_open_instructions(void);
 
 /*
- * Opens the event of perf_open_instructions() enabled, so that perf holds the counters while
- * the thread runs. perf loses the counters to a place-holder only while its event does not count.
+ * Opens the event of perf_open_instructions() enabled, so that perf holds the counters while the
+ * thread runs. A place-holder can take the counters from perf only while no event of perf counts.
  */
 int perf_hold_counters(void);
 
@@ -36,16 +36,17 @@ int perf_open_sampling(int cpu, unsigned int period);
 int perf_open_task_clock(void);
 
 /*
- * Opens an event that samples all tasks of a CPU by its clock, the kernel included. The event
- * needs no hardware counter, but the same rights as an event with a hardware counter.
+ * Opens an event that samples all tasks of a CPU by the CPU's clock, in user mode and in the
+ * kernel. The event needs no hardware counter, but it needs the same rights as an event with a
+ * hardware counter.
  */
 int perf_open_cpu_samples(int cpu);
 
 /**
  * perf_count_loop() - enable the event, execute loop(@n), disable it
  *
- * Return: what the event counted since it was opened, or a negative errno: -EBUSY if
- * it had no counter all the time.
+ * Return: the count of the event since it was opened, or a negative errno: -EBUSY if it had no
+ * counter for some of the time.
  */
 long long perf_count_loop(int fd, unsigned long n);
 

@@ -45,7 +45,10 @@ int drop_rights(bool capable)
 	};
 	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
 
-	/* A change of the effective id from 0 clears the effective set. */
+	/*
+	 * Changing the effective user id from 0 to another id clears the set of effective
+	 * capabilities.
+	 */
 	if (seteuid(NOBODY))
 		return -errno;
 	if (!capable)

@@ -30,9 +30,9 @@ int drop_rights(bool capable);
 int become_user(unsigned int uid, unsigned long long capabilities);
 
 /*
- * Returns the expected result of a call that is subject to perf_event_paranoid: -@err if
- * the module can read that setting. On Linux 7.2 a module can't read
- * it, and refuses to count without CAP_PERFMON.
+ * Returns the expected result of a call that is subject to perf_event_paranoid: -@err if the module
+ * can read that setting. On Linux 7.2 a module can't read the setting, and this module refuses to
+ * count without CAP_PERFMON.
  */
 int policy_errno(int err, bool capable);
 

@@ -16,7 +16,7 @@ static void find_rate(const char *text, void *data)
 	int *mhz = data;
 	size_t i;
 
-	/* If both lines are there, the later one has the better measurement. */
+	/* If the log has both lines, the later line has the better measurement. */
 	for (i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++) {
 		if (!strncmp(text, prefixes[i], strlen(prefixes[i])))
 			*mhz = atoi(text + strlen(prefixes[i]));

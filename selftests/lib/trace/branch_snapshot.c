@@ -10,7 +10,7 @@
 #include "branch_snapshot.h"
 #include "kselftest.h"
 
-/* The bytes of whole branch entries that fit into the program's stack of 512. */
+/* The bytes of the whole branch entries that fit into the BPF program's stack of 512 bytes. */
 #define ROOM	(512 / sizeof(struct perf_branch_entry) * sizeof(struct perf_branch_entry))
 
 static int bpf(enum bpf_cmd cmd, union bpf_attr *attr)

@@ -39,7 +39,7 @@ static inline __u64 cpi_count(__u32 event, __u64 insns)
 	return insns * cpi_of(event) / CPI_ONE;
 }
 
-/* Returns the fewest instructions after which the count is at least @count. */
+/* Returns the smallest number of instructions after which the count is at least @count. */
 static inline __u64 cpi_insns(__u32 event, __u64 count)
 {
 	return (count * CPI_ONE + cpi_of(event) - 1) / cpi_of(event);

@@ -142,7 +142,10 @@ int trace_free(struct trace *t)
 #define CLOBBERED
 #endif
 
-/* The function is in its own file, so that it is not inlined: its labels may exist only once. */
+/*
+ * The function is in a file of its own, so that the compiler can't inline it: its labels may exist
+ * only once.
+ */
 int trace_loop(const struct trace *t, unsigned long n)
 {
 	unsigned int command = IOCTL_PERFMON_START;
@@ -172,7 +175,7 @@ int trace_wait_until_lost(const struct trace *t, unsigned int cpu)
 	const struct perfmon_buffer_header *header = t->buffer[cpu];
 	int i;
 
-	/* The limit is a minute at least. It is reached only if the flag is never set. */
+	/* The limit is at least a minute. The wait reaches it only if the flag is never set. */
 	for (i = 0; i < 6000; i++) {
 		if (__atomic_load_n(&header->flags, __ATOMIC_RELAXED) &
 		    PERFMON_BUFFER_FLAG_LOST)

@@ -61,8 +61,8 @@ int trace_start(struct trace *t);
 int trace_stop(struct trace *t);
 
 /*
- * Puts an event of each counter into @c, general ones first, with rate 0 and no flags.
- * Returns the number of events.
+ * Puts an event for each counter into @c, general counters first. The events have rate 0 and no
+ * flags. Returns the number of events.
  */
 int trace_all_counters(struct perfmon_config *c, const struct perfmon_properties *p);
 
@@ -90,8 +90,8 @@ int trace_free(struct trace *t);
 /**
  * trace_loop() - start the trace, execute loop(@n), stop the trace
  *
- * Exactly TRACE_LOOP_BEFORE + LOOP_INSNS * @n + TRACE_LOOP_AFTER instructions are executed in
- * user mode between the two calls. The last is the system call instruction of the second.
+ * Exactly TRACE_LOOP_BEFORE + LOOP_INSNS * @n + TRACE_LOOP_AFTER instructions are executed in user
+ * mode between the two calls. The last of them is the system call instruction of the second call.
  *
  * Return: 0, or the negative errno of the call that failed.
  */
@@ -111,10 +111,10 @@ extern const char trace_loop_dec[], trace_loop_jnz[];
  * @skid: the number of instructions by which an interrupt is late
  * @interrupts: number of other interrupts of this CPU meanwhile
  *
- * The config's first event is instructions in user mode, with PC records. A sample's address
- * is right if it is the instruction after the last counted instruction. Samples outside of
- * the loop are left out. With a @skid, samples in the kernel are left out, too, at most
- * @interrupts of them: another interrupt may come before a late PMI.
+ * The config's first event is instructions in user mode, with PC records. A sample's address is
+ * right if it is the instruction after the last counted instruction. Samples outside of the loop
+ * are left out. With a @skid, up to @interrupts samples in the kernel are left out, too: another
+ * interrupt may come before a late PMI.
  */
 __u64 trace_count_misplaced(const struct trace *t, unsigned int cpu, unsigned long n,
 		      unsigned int skid, __u64 interrupts);
@@ -154,12 +154,12 @@ struct trace_cursor {
 };
 
 /*
- * Returns a cursor at the first record of CPU @cpu, which can read the records that have been
+ * Returns a cursor at the first record of CPU @cpu. The cursor can read all records that have been
  * written until now, also while the trace runs.
  */
 struct trace_cursor trace_records(const struct trace *t, unsigned int cpu);
 
-/* Extends the cursor to the records that have been written since then. */
+/* Extends the cursor to the records that have been written since its last update. */
 void trace_records_update(const struct trace *t, unsigned int cpu,
 			  struct trace_cursor *c);
 
@@ -188,8 +188,8 @@ struct trace_sums {
 /**
  * trace_sum() - check all records of CPU @cpu and add them up
  *
- * Checks the form of the records: they may follow each other, their events are in the
- * config, and times never decrease.
+ * Checks that the order of the records is possible, that their events are in the config, and that
+ * times never decrease.
  *
  * Return: "", or a description of the wrong record.
  */
