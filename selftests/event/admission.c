@@ -54,7 +54,10 @@ FIXTURE_TEARDOWN(admission)
 	close(self->device);
 }
 
-/* Attributes of a sampled event, which needs a counter of its own. It never takes a sample. */
+/*
+ * Returns attributes of a sampled event, which needs a counter of its own. Its period is so long
+ * that it never takes a sample.
+ */
 static struct perf_event_attr own_counter(__u64 config)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -112,7 +115,9 @@ static const char *const kinds[] = {
 	"-none", "perf", "session", "Trace", "tasks", "CPUs", "events",
 };
 
-/* Returns a letter for the owner of each counter, general ones first: see `kinds`. */
+/*
+ * Returns a letter for the owner of each counter, general counters first. `kinds` has the letters.
+ */
 static const char *owners(struct __test_metadata *_metadata, FIXTURE_DATA(admission) *self)
 {
 	static char text[2 * NPMC];
@@ -206,7 +211,7 @@ TEST_F(admission, exited_owner_has_no_pid)
 	close(holds[1]);
 	close(ready[0]);
 	close(ready[1]);
-	/* This child has the fixture's device open, too, until it has ended. */
+	/* Until the child has ended, it also has the fixture's device open. */
 	ASSERT_EQ(0, wait_until_idle());
 }
 
@@ -255,7 +260,10 @@ TEST_F(admission, task_on_one_cpu_has_all_counters)
 	ASSERT_LE(0, cpu);
 	EXPECT_EQ(-EBUSY, open_all(_metadata, self, BRANCHES, 0, cpu));
 	EXPECT_EQ(self->general, self->opened);
-	/* Events of one task on two CPUs never count at the same time, so both CPUs have all. */
+	/*
+	 * Events of one task on two CPUs never count at the same time, so they can use all counters
+	 * on both CPUs.
+	 */
 	if (cpu + 1 < sysconf(_SC_NPROCESSORS_ONLN)) {
 		EXPECT_EQ(-EBUSY, open_all(_metadata, self, BRANCHES, 0, cpu + 1));
 		EXPECT_EQ(2 * self->general, self->opened);
@@ -296,7 +304,7 @@ TEST_F(admission, group_is_refused_at_the_member_that_does_not_fit)
 	EXPECT_EQ(self->general, self->opened);
 }
 
-/* PMIO has counter 0 and the last counter, and a trace the lowest free counter. */
+/* PMIO owns counter 0 and the last counter, and a trace owns the lowest free counter. */
 TEST_F(admission, each_counter_has_one_owner)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE, FLAG_USER | FLAG_PC);
@@ -324,7 +332,7 @@ TEST_F(admission, each_counter_has_one_owner)
 	EXPECT_EQ(free_counters - 1, count_owners(_metadata, self, 't'));
 	TH_LOG("%s", owners(_metadata, self));
 
-	/* All counters have an owner, so everything else is refused. */
+	/* All counters have owners, so all other requests are refused. */
 	EXPECT_EQ(-EBUSY, pmc_setup(self->device, 2, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_EQ(-EBUSY, perf_count_short_loop());
 	ASSERT_EQ(0, trace_stop(&self->trace));
@@ -424,7 +432,7 @@ TEST_F(admission, events_and_pmio_and_trace_agree)
 			}
 		}
 	}
-	/* The user that is started first has the largest count. */
+	/* The interface that is started first has the largest count. */
 	for (i = 0; i < 3; i++)
 		EXPECT_LT(least[i + 1], least[i]);
 	ASSERT_EQ(0, trace_free(&self->trace));

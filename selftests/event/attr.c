@@ -92,7 +92,7 @@ TEST_F(event, larger_attr_with_zeros_is_accepted)
 	}
 }
 
-/* Expects E2BIG, and that the size which the call returns in @attr is accepted. */
+/* Expects E2BIG, and expects that the call then accepts the size that it has returned in @attr. */
 static void expect_too_big(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			   const struct event_maker *maker, unsigned int size)
 {
@@ -123,7 +123,7 @@ TEST_F(event, other_attr_sizes_are_too_big_and_corrected)
 	expect_too_big(_metadata, self, variant->maker, PAGE);
 }
 
-/* The size can't be corrected in memory that the program can't write. */
+/* The kernel can't write the correct size into read-only memory, but the error is the same. */
 TEST_F(event, read_only_attr_of_another_size_is_too_big)
 {
 	struct perf_event_attr *attr = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
@@ -286,7 +286,10 @@ TEST_F(event, raw_event_has_the_modes_of_the_attr)
 	attr.exclude_kernel = 0;
 	fd = variant->maker->open(&attr, 0, -1, -1, 0);
 	ASSERT_LE(0, fd);
-	/* Interrupts count, too. If the host is busy, there are many: then the loop is counted again. */
+	/*
+	 * Interrupts count, too. On a busy host there are many, so the loop is counted again if the
+	 * count is too large.
+	 */
 	for (i = 0, value = LOOP_INSNS * 1000000; i < 20 && value >= LOOP_INSNS * 1000000; i++)
 		value = event_loop_count(fd, 1000000);
 	EXPECT_LT(0, value);

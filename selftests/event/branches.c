@@ -51,7 +51,7 @@ static struct perf_event_attr with_branches(__u64 branch_type)
 	return attr;
 }
 
-/* The branches of run_branches(). */
+/* The branches of a round of run_branches(), and any other branch. */
 enum round_branch { RETURN, CALL, JUMP, ELSEWHERE };
 
 static enum round_branch branch_place(const struct branch_addresses *s,
@@ -67,15 +67,21 @@ static enum round_branch branch_place(const struct branch_addresses *s,
 /* Branch types of enum round_branch. */
 static const unsigned int types[] = { PERF_BR_RET, PERF_BR_CALL, PERF_BR_COND, PERF_BR_UNKNOWN };
 
-/* The expected branches in samples of run_branches(), and counts of what the samples have. */
+/*
+ * The expected branches in samples of run_branches(), and the numbers of samples and branches that
+ * were found.
+ */
 struct branch_findings {
 	const struct branch_records *records;
 	struct branch_addresses addresses;
 	unsigned int expected[ELSEWHERE];	/* the expected branches, repeated, the newest first */
 	unsigned int expected_count;
-	/* Samples, those with fewer branches than records, and errors. */
+	/* Numbers of samples, of samples with fewer branches than records, and of errors. */
 	unsigned long samples, incomplete, wrong;
-	/* Branches, and those with flags, with speculation, and with the right type. */
+	/*
+	 * Numbers of branches, and of branches with flags, with speculation, and with the right
+	 * type.
+	 */
 	unsigned long branches, flags, spec, types;
 	__u64 index;			/* the bits that any index has */
 };
@@ -93,7 +99,7 @@ static void check_sample(const struct sample *sample, void *data)
 	if (!is_within(&t->addresses, sample->ip))
 		return;
 	t->samples++;
-	/* Leaves out a return from an interrupt, which may be among the branches. */
+	/* Allows one branch fewer, because a return from an interrupt may be among the branches. */
 	t->incomplete += sample->branch_count < t->records->depth - 1;
 	t->wrong += sample->branch_count > t->records->depth;
 	t->index |= sample->branch_index;
@@ -160,7 +166,7 @@ static const struct branch_kind {
 };
 
 /*
- * Nehalem can record calls and returns only together with jumps. perf leaves these out in
+ * Nehalem can record calls and returns only together with jumps. perf leaves the jumps out in
  * software, and does not support direct calls.
  */
 #define NOT_ON_NEHALEM	(PERF_SAMPLE_BRANCH_ANY_CALL | PERF_SAMPLE_BRANCH_CALL | \
@@ -208,7 +214,7 @@ TEST_F(event, parts_of_a_branch)
 	}
 	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 6));
 	sample_branches(_metadata, &self->sampler, &check);
-	/* perf omits the parts that it would have to read separately. */
+	/* perf omits parts of a branch only if it would have to read them separately. */
 	if (variant->maker != &event_maker_perf ||
 	    (branch_records()->info && !branch_records()->types))
 		EXPECT_EQ(0UL, check.flags);
@@ -216,7 +222,7 @@ TEST_F(event, parts_of_a_branch)
 	/* The records of precise samples do not tell the index. */
 	if (attr.precise_ip && check.index == ~0ULL)
 		return;
-	/* 0 where the newest record is always register 0. */
+	/* The index is 0 where register 0 always has the newest record. */
 	EXPECT_EQ(branch_records()->newest != 0, check.index != 0);
 	EXPECT_GT((__u64)branch_records()->depth, check.index);
 }
@@ -326,7 +332,7 @@ TEST_F(event, kernel_branches_are_only_shown_if_requested)
 		attr.exclude_kernel = !kernel;
 		/*
 		 * Without freezing, only branches of the interrupt handler would be left in the
-		 * records. perf shows these.
+		 * records. The module refuses such an event; perf shows these branches.
 		 */
 		if (is_refused && variant->maker == &event_maker_perfmon) {
 			EXPECT_EQ(-EOPNOTSUPP, variant->maker->open(&attr, 0, -1, -1, 0));
@@ -458,8 +464,9 @@ static void check_newest_branch(const struct sample *sample, void *data)
 }
 
 /*
- * An event of the kernel overflows in the handler of another interrupt, too, which freezes the records once
- * more. They are recorded again all the same: the newest branch is the one that caused the sample.
+ * An event of the kernel overflows in the handler of another interrupt, too, which freezes the
+ * records once more. Recording must resume nevertheless: the newest branch is the branch that
+ * caused the sample.
  */
 TEST_F(event, branches_are_recorded_after_an_overflow_in_the_handler)
 {

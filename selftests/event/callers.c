@@ -100,7 +100,7 @@ static void check_recursion(const struct sample *s, void *data)
 	struct chain_findings *c = data;
 	unsigned int all = s->chain_length - 1, expected = c->depth + 1;
 
-	/* Some samples are before or after the recursion. */
+	/* Ignores samples before and after the recursion. */
 	if (!in_recursion(s->ip) || count_recursion(s, 2) < c->depth / 2)
 		return;
 	if (expected > c->longest)
@@ -155,7 +155,10 @@ TEST_F(event, chain_ends_at_sample_max_stack)
 			expect_chains(_metadata, self, &c);
 			continue;
 		}
-		/* Short chains can't be recognized, so only the size of the last is checked. */
+		/*
+		 * The test can't recognize short chains, so it checks only the size of the last
+		 * chain.
+		 */
 		sampler_read(&self->sampler, &sums, NULL, NULL);
 		EXPECT_EQ((size_t)(6 + 2 + limits[i]) * 8, self->sampler.record.header.size);
 		sampler_close(&self->sampler);
@@ -191,8 +194,8 @@ static const char *const calls[] = { "do_syscall_64", "do_int80_emulation", "do_
 #define CALLS ARRAY_SIZE(calls)
 
 /*
- * Code that functions jump to in place of a return instruction, on processors that predict returns
- * wrongly. The function that returns is not a caller of this code. A kernel has some of these
+ * Thunks: code that functions jump to in place of a return instruction, on processors that predict
+ * returns wrongly. A function that jumps to a thunk is not its caller. A kernel has some of these
  * thunks, or none.
  */
 static const char *const return_thunks[] = {
@@ -208,14 +211,15 @@ struct kernel_chains {
 	struct kernel_function return_thunks[RETURN_THUNKS];
 	unsigned long chain_count, kernel_marks, user_marks, wrong;
 	/*
-	 * Samples outside of the kernel's entry code and of `return_thunks`, which must have
-	 * callers; and eligible samples whose chain continues in the program
+	 * Numbers of eligible samples, and of eligible samples whose chain continues in the
+	 * program. A sample is eligible if it is outside of the kernel's entry code and of
+	 * `return_thunks`, and so must have callers.
 	 */
 	unsigned long eligible, with_program;
 	unsigned long outside_functions;		/* addresses outside of functions */
 	/*
-	 * Eligible samples whose chain has no caller, and those whose chain has callers, but no
-	 * entry function
+	 * Numbers of eligible samples whose chain has no caller, and of eligible samples whose
+	 * chain has callers, but no entry function.
 	 */
 	unsigned long without_callers, without_entry;
 };
@@ -314,9 +318,9 @@ TEST_F(event, chain_of_the_kernel_is_above_that_of_the_program)
 	EXPECT_EQ(c.chain_count, c.kernel_marks);
 	EXPECT_EQ(0UL, c.without_entry);
 	/*
-	 * At least 4 of 5 eligible samples must have the whole chain of the program. The rest are
-	 * of system calls before and after the recursion, or of context switches, whose chains lack
-	 * the program. (The first instructions of a system call are not eligible.)
+	 * At least 4 of 5 eligible samples must have the whole chain of the program. The other
+	 * samples are in system calls before and after the recursion, or in context switches, whose
+	 * chains lack the program. (The first instructions of a system call are not eligible.)
 	 */
 	EXPECT_LE(c.eligible * 4 / 5, c.with_program);
 }
@@ -351,7 +355,7 @@ static void count_kernel_addresses(const struct sample *s, void *data)
 		*wrong += KERNEL(s->registers[i]);
 }
 
-/* perf samples where the PMI came, so only the module is tested. */
+/* perf's samples have the address at which the PMI came, so only the module is tested. */
 TEST_F(event, event_of_the_program_shows_nothing_of_the_kernel)
 {
 	struct perf_event_attr attr = with_chains();

@@ -240,7 +240,10 @@ static void check_other_program(const struct sample *sample, void *data)
 {
 	struct call_findings *t = data;
 
-	/* The first sample may be of the old program, which has no calls at that moment. */
+	/*
+	 * Leaves out the first sample: it may be of the old program, which has no calls at that
+	 * moment.
+	 */
 	if (t->samples++)
 		t->wrong += calls_of_nest(sample) != 0;
 }
@@ -292,7 +295,7 @@ static const struct refused_type {
 	{ "of the kernel", PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_KERNEL,
 	  0, -EOPNOTSUPP, false, true },
 	{ "of all that is counted", 0, 0, -EOPNOTSUPP, false, true },
-	/* perf accepts it, and has the calls since the last context switch. */
+	/* perf accepts this combination, and shows the calls since the last context switch. */
 	{ "of all tasks", PERF_SAMPLE_BRANCH_USER, 0, -EOPNOTSUPP, true, false },
 };
 

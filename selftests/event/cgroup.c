@@ -226,8 +226,8 @@ TEST_F(cgroup, counts_of_all_cpus_add_up)
 }
 
 /*
- * Returns what event @fd counts of a new process in the cgroup whose directory is open as @dir: it is
- * created there, and executes a loop of @n iterations.
+ * Creates a process in the cgroup whose directory is open as @dir, and lets it execute a loop of @n
+ * iterations. Returns the growth of the count of event @fd.
  */
 static __s64 count_created_in(struct __test_metadata *_metadata, int dir, int fd, unsigned long n)
 {
@@ -334,8 +334,8 @@ TEST_F(cgroup, each_switch_counts_for_one_cgroup)
 }
 
 /*
- * Returns the count after all moves made before. Reading it once is not enough: the read's call of
- * a CPU may overtake the call that a move has made.
+ * Returns the count after all earlier moves have taken effect. A single read is not enough: the
+ * read calls a function on a CPU, and this call may overtake the call that a move has made.
  */
 static __s64 count_after_moves(int fd)
 {
@@ -361,9 +361,9 @@ static void pin_away(struct __test_metadata *_metadata, const FIXTURE_DATA(cgrou
 }
 
 /*
- * Moves the target between the cgroups ROOT/0/0 and ROOT/0/1, by @move, while it runs. The counts of
- * both add up to the count of their parent, which misses nothing, and the cgroup that the target has
- * left counts nothing more.
+ * Moves the target between the cgroups ROOT/0/0 and ROOT/0/1, by @move, while it runs. The sum of
+ * both counts is the count of their parent, which misses nothing. A cgroup counts nothing more
+ * after the target has left it.
  */
 static void expect_moves_count_once(struct __test_metadata *_metadata, FIXTURE_DATA(cgroup) *self,
 				    void (*move)(struct __test_metadata *_metadata,
@@ -380,7 +380,7 @@ static void expect_moves_count_once(struct __test_metadata *_metadata, FIXTURE_D
 		fd[i] = open_cgroup(_metadata, child_cgroup_path(0, i), -1);
 	move(_metadata, child_cgroup_path(0, 0), t->tid);
 	task = open_task(_metadata, t);
-	/* On a busy host a job may end before the first move: then there is another one. */
+	/* On a busy host a job may end before the first move. Then another job is started. */
 	do {
 		ASSERT_EQ(0, target_start_job(t, job));
 		do {
@@ -628,7 +628,7 @@ TEST_F(cgroup, invalid_cgroup_events_are_refused)
 	EXPECT_EQ(-EOPNOTSUPP, open_event(task, cgroup_path(0), -1));
 }
 
-/* The deepest level that can have events, and one more. The root has level 0. */
+/* The deepest level that can have events, and the level below it. The root has level 0. */
 #define LEVELS	32
 
 TEST_F(cgroup, cgroup_that_is_too_deep_has_no_events)
@@ -691,8 +691,8 @@ static pid_t start_threads(struct __test_metadata *_metadata, int cpu)
 }
 
 /*
- * While a cgroup is counted, moving a process calls the CPUs of its threads, each once: the kernel
- * has interrupts off, and any user may move a process.
+ * While a cgroup is counted, moving a process calls each CPU of its threads only once. More calls
+ * would be harmful: the kernel has interrupts off meanwhile, and any user may move a process.
  */
 TEST_F(cgroup, move_of_many_threads_calls_a_cpu_once)
 {
@@ -766,7 +766,7 @@ TEST_F(cgroup, random_moves_lose_nothing)
 			}
 		move_to(_metadata, cgroup_path(CGROUPS), self->target[t].pid);
 	}
-	/* `all` lacks what the targets executed in other cgroups. */
+	/* `all` lacks the instructions that the targets executed in other cgroups. */
 	for (sum = 0, i = 0; i < TARGETS; i++)
 		sum += event_count(task[i]);
 	EXPECT_LT(event_count(all), sum);

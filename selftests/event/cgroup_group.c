@@ -41,7 +41,7 @@ static void move_to_a(struct __test_metadata *_metadata, const struct target *t)
 	ASSERT_EQ(0, cgroup_move(A, t->pid));
 }
 
-/* Ends a test of perf, if the kernel's perf has no events of cgroups. */
+/* Ends a test with perf if the kernel's perf has no events of cgroups. */
 #define RETURN_WITHOUT_CGROUPS() do {						\
 	if (variant->maker == &event_maker_perf && !perfs_cgroups_exist())	\
 		return;								\
@@ -161,7 +161,7 @@ TEST_F(event, group_of_a_cgroup_counts_as_a_unit)
 		EXPECT_EQ(0ULL, read_and_check(_metadata, self->fd[0], format, MEMBERS).value[i]);
 	ASSERT_EQ(0, event_enable(self->fd[0]));
 	expect_exact_group(_metadata, self, STEP_NONE);
-	/* While the leader is disabled, neither counts nor times grow. */
+	/* While the leader is disabled, neither the counts nor the times of the group grow. */
 	ASSERT_EQ(0, event_disable(self->fd[0]));
 	before = read_and_check(_metadata, self->fd[0], format, MEMBERS);
 	run_loops(_metadata, self, N, STEP_NONE);
@@ -231,7 +231,7 @@ TEST_F(event, every_read_format_has_its_members)
 	}
 }
 
-/* The times leave out the time in which no task of the cgroup runs on the CPU. */
+/* The times do not include time in which no task of the cgroup runs on the CPU. */
 TEST_F(event, times_grow_while_a_task_of_the_cgroup_runs)
 {
 	struct read_result r[2];

@@ -34,7 +34,7 @@
 #define EVENTS		4000
 #define N		100000UL
 
-/* Events of one cgroup: fewer than the 1024 that it may have. */
+/* The number of events of one cgroup, which may have 1024 events at most. */
 #define EVENTS_OF_ONE	400
 
 FIXTURE(memory)
@@ -138,7 +138,7 @@ static void start_user(struct __test_metadata *_metadata, FIXTURE_DATA(memory) *
 	ASSERT_LE(0, self->user);
 	if (self->user)
 		return;
-	/* A change of the user resets the signal. */
+	/* The signal at the parent's death is set last, because a change of the user resets it. */
 	if (write_file(USER "/cgroup.procs", "0") || become_user(UID, 0) ||
 	    prctl(PR_SET_PDEATHSIG, SIGKILL) ||
 	    write(self->ready[1], &result, sizeof(result)) < 0 ||
@@ -175,7 +175,7 @@ TEST_F(memory, memory_of_events_is_charged_to_the_user)
 	after = charged_bytes();
 	TH_LOG("%d events: the user is charged for %lld bytes each; the slabs have %ld more",
 	       EVENTS, (after - before) / EVENTS, slab * 1024 / EVENTS);
-	/* At least a page for ten events. Nearly all memory is charged. */
+	/* Expects at least a page for ten events. Nearly all memory is charged. */
 	EXPECT_LT(EVENTS * 400LL, after - before);
 	EXPECT_LT(slab * 1024 * 9 / 10, after - before);
 	kill(self->user, SIGKILL);
@@ -209,7 +209,7 @@ TEST_F(memory, user_without_memory_does_not_disturb_others)
 	ASSERT_EQ(0, write_file(USER "/memory.max", limit));
 	ASSERT_EQ(1, write(self->start_pipe[1], "", 1));
 	do {
-		/* The last job is after the end of the process. */
+		/* The loop ends with a job that runs after the end of the user's process. */
 		is_over = waitpid(self->user, &status, WNOHANG) == self->user;
 		if (!is_over && read(self->ready[0], &result, sizeof(result)) > 0)
 			kill(self->user, SIGKILL);
@@ -220,7 +220,7 @@ TEST_F(memory, user_without_memory_does_not_disturb_others)
 		jobs += !is_over;
 	} while (!is_over);
 	self->user = 0;
-	/* Without a result the kernel has killed the process. */
+	/* If the process has reported no result, the kernel must have killed it. */
 	EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	if (result)
 		EXPECT_EQ(-ENOMEM, result);

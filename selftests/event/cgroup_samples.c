@@ -191,7 +191,10 @@ TEST_F(event, samples_of_a_task_have_its_cgroup)
 	EXPECT_EQ(0UL, by.others);
 }
 
-/* Another program in the middle of a loop may take one of its samples. */
+/*
+ * A sample of the loop may be missing, if another program ran in the middle of the loop and took
+ * it.
+ */
 TEST_F(event, samples_of_a_cpu_have_the_cgroup_of_their_task)
 {
 	struct perf_event_attr attr = event_with_cgroup();
@@ -225,8 +228,8 @@ TEST_F(event, samples_of_a_cgroup_have_the_inner_one)
 }
 
 /*
- * Opens the event of cgroup A on each CPU. Expects that all have one counter, and that another cgroup
- * has it on no CPU.
+ * Opens an event of cgroup A on each CPU. Expects that all these events have the same counter, and
+ * that no event of another cgroup has this counter on any CPU.
  */
 static void expect_one_counter(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			       struct perf_event_attr attr)
@@ -293,7 +296,10 @@ TEST_F(event, samples_of_a_cgroup_have_no_other_task)
 	ASSERT_EQ(0, open_of_cgroup(self, variant->maker, attr, A));
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
 	least = attr.sample_period == KERNEL_PERIOD ? 1000 : 0;
-	/* The scheduler decides which yields are switches, and how many samples the ring loses. */
+	/*
+	 * Repeats the test, because the scheduler decides which yields are switches, and how many
+	 * samples the ring loses.
+	 */
 	do {
 		for (i = 0; i < 2; i++)
 			ASSERT_EQ(0, target_start_job(&self->target[i],
@@ -366,7 +372,7 @@ static bool read_record(const FIXTURE_DATA(event) *self, struct sampler *s)
 	return false;
 }
 
-/* Reads the next record. Expects this type, and that this process has caused it. */
+/* Reads the next record. Expects that it has this type, and that this process has caused it. */
 static const void *expect_next(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self, __u32 kind)
 {
 	struct sampler *s = &self->sampler;
@@ -524,7 +530,7 @@ TEST_F(event, cgroups_of_version_1_are_those_with_perfs_controller)
 	EXPECT_EQ(0, perfs_cgroups_hierarchy());
 }
 
-/* Records are written for tasks of the cgroup, and not for other tasks. */
+/* The ring has records of tasks of the cgroup, and no records of other tasks. */
 TEST_F(event, events_of_a_cgroup_record_what_its_tasks_do)
 {
 	struct perf_event_attr attr = recording_attr();
@@ -596,7 +602,10 @@ TEST_F(event, events_of_a_cgroup_record_switches)
 	}
 	EXPECT_LE(1UL, out);
 	EXPECT_LE(1UL, in);
-	/* The task may wait within the write(2) that moves it: then one switch is in ROOT. */
+	/*
+	 * The task may wait within the write(2) that moves it. Then one of its switches happens in
+	 * ROOT, and is not recorded.
+	 */
 	EXPECT_GE(1UL, in > out ? in - out : out - in);
 }
 

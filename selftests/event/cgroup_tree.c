@@ -87,7 +87,7 @@ static void take_cpu_offline_and_back(int online)
 		usleep(10000);
 		must_not_fail(cpu_set_online(online, "1"));
 		/*
-		 * Moves and forks wait while a CPU goes offline or online, perhaps again and again.
+		 * Pauses, because moves and forks wait while a CPU goes offline or online.
 		 */
 		usleep(500000);
 	}
@@ -110,7 +110,7 @@ static void make_and_remove_cgroups(int online)
 		must_not_fail(rmdir(ATTACKER "/in") ? -errno : 0);
 		must_not_fail(rmdir(ATTACKER) ? -errno : 0);
 		close(event);
-		/* Leaves time for the tree's moves, which take the same locks. */
+		/* Pauses, because the tree's moves need the same locks. */
 		usleep(20000);
 	}
 }
@@ -146,7 +146,7 @@ static void move_between_cgroups_with_events(int online)
 		}
 		rmdir(ATTACKER "/in");
 		rmdir(ATTACKER);
-		/* Leaves time for the tree's moves, which take the same locks. */
+		/* Pauses, because the tree's moves need the same locks. */
 		usleep(20000);
 	}
 }
@@ -190,7 +190,7 @@ FIXTURE_SETUP(cgroup_tree)
 	self->random = rng_seed(env_number("SEED", 1));
 	ASSERT_EQ(0, cpus_online(&self->cpus));
 	ASSERT_EQ(0, cgroups_mount(ROOT));
-	/* A machine with a single CPU has none that can go offline. */
+	/* On a machine with a single CPU, no CPU can go offline. */
 	if (variant->takes_cpus_offline && cpu_find_hotpluggable(&home, &cpu, &self->online))
 		return;
 	if (variant->disturb) {
@@ -285,7 +285,7 @@ static __s64 count_of(const struct node *n)
 
 TEST_F_TIMEOUT(cgroup_tree, counts_of_random_trees_are_exact, 36000)
 {
-	/* With another process in the way, a tree takes seconds. */
+	/* If another process disturbs the tree, the tree takes seconds. */
 	const __u64 rounds = env_number("ROUNDS", variant->disturb ? 4 : 15);
 	__u64 round, all, tasks = 0, cgroups = 0;
 	__s64 least, sum;

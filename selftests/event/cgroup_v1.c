@@ -227,8 +227,9 @@ TEST_F(cgroup_v1, each_switch_counts_for_one_cgroup_of_each_version)
 }
 
 /*
- * The task moves in the hierarchy of one version, and stays in that of the other: the counts of
- * both cgroups that it moves between add up, and nothing is missing from the one where it stays.
+ * Moves the task in the hierarchy of one version, while it stays where it is in the hierarchy of
+ * the other version. The counts of the cgroups between which the task moves add up, and nothing is
+ * missing from the count of the cgroup in which it stays.
  */
 static void move_while_running(struct __test_metadata *_metadata, FIXTURE_DATA(cgroup_v1) *self,
 			       const char *const between[2], const char *stays)
@@ -243,7 +244,7 @@ static void move_while_running(struct __test_metadata *_metadata, FIXTURE_DATA(c
 	move_to(_metadata, between[0], t->pid);
 	move_to(_metadata, stays, t->pid);
 	task = open_task(_metadata, t);
-	/* On a busy host a job may end before the first move: then there is another one. */
+	/* On a busy host a job may end before the first move. Then another job is started. */
 	do {
 		ASSERT_EQ(0, target_start_job(t, (struct job) { .n = 50 * N, .pieces = 1 }));
 		do {
@@ -295,7 +296,7 @@ TEST_F(cgroup_v1, events_of_one_version_do_not_disturb_the_other)
 	ASSERT_EQ(0, target_wait_job(t));
 	EXPECT_EQ(event_count(task), event_count(old));
 	EXPECT_LE(event_count(task), event_count(new));
-	/* Without the others, the last one still counts. */
+	/* The last event still counts after all others were closed. */
 	close(new);
 	ASSERT_EQ(0, target_run_job(t, (struct job) { .n = N, .pieces = 3, .step = STEP_MOVE }));
 	EXPECT_EQ(event_count(task), event_count(old));
@@ -369,7 +370,10 @@ TEST_F(cgroup_v1, samples_are_of_the_tasks_of_the_cgroup)
 	EXPECT_LE(100UL, sums.samples);
 }
 
-/* Returns by how much the count of an event of @maker grows if a job's loop has N more iterations. */
+/*
+ * Returns the difference of the counts of two jobs, by an event of @maker: the loop of the second
+ * job has N more iterations.
+ */
 static __s64 count_added_loop(struct __test_metadata *_metadata, FIXTURE_DATA(cgroup_v1) *self,
 			      const struct event_maker *maker, const char *path)
 {

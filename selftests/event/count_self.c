@@ -30,7 +30,7 @@ int main(void)
 	int i;
 
 	for (i = 0; i < 1000000; i++)
-		__asm__ volatile("");	/* Keeps the loop. */
+		__asm__ volatile("");	/* Keeps the compiler from removing the loop. */
 	if (event < 0 || read(event, &count, sizeof(count)) != sizeof(count))
 		return perror(_PATH_PERFMON), 1;
 	printf("%llu instructions\n", (unsigned long long)count);

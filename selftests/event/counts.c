@@ -66,7 +66,7 @@ static __s64 read_first(const struct sampler *s)
 	return read(s->fd, words, sizeof(words)) == sizeof(words) ? words[1] : -errno;
 }
 
-/* The expected counts in the samples of one task, and the counts that were found. */
+/* The expected counts in the samples of one task, and the counts in its last sample. */
 struct count_findings {
 	pid_t tid;		/* samples of other tasks are ignored */
 	__u64 read_format, id, sibling_id;
@@ -173,7 +173,7 @@ static void check_member_count(const struct sample *s, void *data)
 	*wrong += s->counts[0] != 3;
 }
 
-/* The sibling is sampled as well. Its samples have only its own count. */
+/* The sibling is sampled, too. The samples of the sibling have only its own count. */
 TEST_F(event, group_counts_are_complete_beside_a_sampled_sibling)
 {
 	struct perf_event_attr attr = every_period_with_counts(PERF_FORMAT_GROUP);
@@ -205,7 +205,7 @@ TEST(counts_of_the_kernel_stay_plausible)
 	static const __u64 periods[] = { 100, 400, 1201 };
 	unsigned int i, n;
 
-	/* Linux's default limit of the sample rate applies. */
+	/* Reloads the module with Linux's default limit of the time of samples. */
 	ASSERT_EQ(0, module_reload("perf_cpu_time_max_percent=25"));
 	for (i = 0; i < ARRAY_SIZE(periods); i++) {
 		struct perf_event_attr attr = every_period_with_counts(PERF_FORMAT_GROUP);
@@ -321,7 +321,10 @@ TEST_F(event, exiting_task_records_its_count)
 		ended[i].enabled = words[2];
 	}
 	for (i = 0; i < CHILDREN; i++) {
-		/* The task may have had the parent's own event, which writes no record. */
+		/*
+		 * No record is right, too: the task may have had the parent's own event, which
+		 * writes no record.
+		 */
 		if (variant->maker->children_swap_periods && !ended[i].records)
 			continue;
 		EXPECT_EQ(1U, ended[i].records);
@@ -364,14 +367,20 @@ TEST_F(event, exec_that_ends_the_event_records_the_count)
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
 	ASSERT_EQ(0, event_disable(s->fd));
-	/* The child may have had the parent's own event, which writes no record. */
+	/*
+	 * With perf there may be no record: the child may have had the parent's own event, which
+	 * writes none.
+	 */
 	if (!event_ring_next(&s->ring, &s->record)) {
 		EXPECT_TRUE(variant->maker->children_swap_periods);
 		return;
 	}
 	EXPECT_EQ(PERF_RECORD_READ, (int)s->record.header.type);
 	EXPECT_EQ((__u64)pid << 32 | pid, s->record.words[0]);
-	/* perf, which exchanges the events of parent and child, was seen to record the parent's 188 instructions. */
+	/*
+	 * perf exchanges the events of parent and child. In some runs its record had the parent's
+	 * count, 188 instructions.
+	 */
 	if (!variant->maker->children_swap_periods) {
 		EXPECT_LE(STEP, s->record.words[1]);
 		EXPECT_GT(STEP + 100000, s->record.words[1]);
@@ -421,8 +430,9 @@ TEST_F(event, exiting_task_records_its_count_on_each_cpu)
 #define EVENTS_ON_EACH_CPU	32
 
 /*
- * Events in the order in which `perf record -e a,b` opens them, all CPUs for one event after the other.
- * An exiting task calls each CPU once for the records there, and not once for each event.
+ * The events are opened in the order of `perf record -e a,b`: the first event on all CPUs, then the
+ * second. An exiting task calls each CPU only once for all its records there, and not once for each
+ * event.
  */
 TEST_F(event, exiting_task_calls_a_cpu_once_for_several_records)
 {
@@ -438,7 +448,7 @@ TEST_F(event, exiting_task_calls_a_cpu_once_for_several_records)
 	other = cpu_next(&cpus, self->cpu);
 	if (other < 0 || variant->maker->children_swap_periods)
 		return;
-	/* An idle CPU may be called without an interrupt. */
+	/* The CPU has to be busy, because an idle CPU may be called without an interrupt. */
 	busy = fork();
 	if (!busy) {
 		if (pin_to_cpu(other))
@@ -486,7 +496,7 @@ static __u64 run_time(void)
 	return t.tv_sec * 1000000000ULL + t.tv_nsec;
 }
 
-/* Two events, read one by one: each record has the event's own time, as in read(2). */
+/* The test reads two events one by one: each record has the event's own time, as in read(2). */
 TEST_F(event, exit_record_of_a_sibling_has_its_own_time)
 {
 	struct perf_event_attr attr = event_instructions();

@@ -22,7 +22,10 @@
 #include "target.h"
 #include "uring.h"
 
-/* Seconds to wait for a result of io_uring, and for one that never comes. */
+/*
+ * Seconds to wait for a result of io_uring: for an expected result, and for a result that must not
+ * come.
+ */
 #define SECONDS		60
 #define SECONDS_IN_VAIN	1
 
@@ -237,7 +240,7 @@ static const struct {
 	int perf_ring, perfmon_ring;	/* with an empty ring */
 } calls[] = {
 	{ "read", call_read, SIZE, SIZE, SIZE, SIZE },
-	/* perf reads for each part separately, and a part has no room for a count. */
+	/* perf reads each part of the buffer separately, and a part has no room for a count. */
 	{ "readv", call_readv, -ENOSPC, SIZE, -ENOSPC, SIZE },
 	{ "pread", call_pread, -ESPIPE, -ESPIPE, -ESPIPE, -ESPIPE },
 	{ "preadv2", call_preadv2, SIZE, SIZE, SIZE, SIZE },
@@ -247,7 +250,7 @@ static const struct {
 	{ "write", call_write, -EINVAL, -EINVAL, -EINVAL, -EINVAL },
 	{ "lseek", call_lseek, -ESPIPE, -ESPIPE, -ESPIPE, -ESPIPE },
 	{ "AIO", call_aio, -EINVAL, SIZE, -EINVAL, SIZE },
-	/* With a ring, perf waits for a record. -ETIME comes from this test. */
+	/* With a ring, perf waits for a record. This test ends the wait with -ETIME. */
 	{ "io_uring", call_uring, SIZE, SIZE, -ETIME, SIZE },
 	{ "io_uring, by a worker", call_uring_worker, SIZE, SIZE, -ETIME, SIZE },
 	{ "io_uring, by a thread", call_uring_thread, SIZE, SIZE, -ETIME, SIZE },
@@ -311,8 +314,8 @@ static void make_calls(struct __test_metadata *_metadata, const FIXTURE_VARIANT(
 }
 
 /*
- * Waits until io_uring has released the descriptor, some time after the end of the program.
- * Until then the event excludes the other maker's events.
+ * Waits until io_uring has released the descriptor, which happens some time after the end of the
+ * program. Until then the event excludes events of the other maker.
  */
 static bool wait_for_io_uring(const struct event_maker *maker)
 {
@@ -341,7 +344,7 @@ TEST_F(event, calls_with_a_ring)
 	make_calls(_metadata, variant, self->sampler.fd, true);
 }
 
-/* The count of an inherited event needs calls to other CPUs. */
+/* Reading an inherited event calls functions on other CPUs. */
 TEST_F(event, calls_of_an_inherited_event)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -434,10 +437,10 @@ TEST_F(event, polling_by_io_uring_ends_at_a_sample)
 	expect_no_result(_metadata, &ring);
 	make_sample(_metadata, &self->sampler);
 	expect_polled(_metadata, &ring, POLLIN, false);
-	/* The request has ended. */
+	/* The request ends with its first result, so a further sample has none. */
 	make_sample(_metadata, &self->sampler);
 	expect_no_result(_metadata, &ring);
-	/* The reader was woken since, so the next request ends at once. */
+	/* That sample has woken the ring, so the next request ends at once. */
 	ASSERT_EQ(0, submit_poll(&ring, self->sampler.fd, 0));
 	expect_polled(_metadata, &ring, POLLIN, false);
 	uring_close(&ring);
@@ -485,7 +488,10 @@ TEST_F(event, polling_by_io_uring_is_cancelled)
 	uring_close(&ring);
 }
 
-/* What the ways of waiting return at once: poll() its events, select() 1, epoll_wait() its events. */
+/*
+ * The results of the ways of waiting, without a wait: the events of poll(), 1 for select(), and the
+ * events of epoll_wait().
+ */
 struct readiness {
 	int poll, select, epoll;
 };
@@ -527,7 +533,10 @@ static void let_work(void *data)
 	EXPECT_EQ((int)(of_epoll), ready.epoll);			\
 } while (0)
 
-/* Each way of waiting ends once for each wake-up of a ring, and always after the end of the task. */
+/*
+ * Each way of waiting ends once for each wake-up of a ring. After the end of the task, it always
+ * ends at once.
+ */
 TEST_F(event, each_way_of_waiting_ends_at_a_sample_and_at_the_end)
 {
 	struct epoll_event readable = { .events = EPOLLIN };

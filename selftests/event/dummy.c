@@ -193,7 +193,7 @@ TEST_F(event, dummies_take_no_counter)
 	EXPECT_LT(LOOP_INSNS * (__s64)N, event_loop_count(self->fd[0], N));
 }
 
-/* perf can use the counters while the module has only a dummy. */
+/* Linux's perf can use the counters while the module has only a dummy. */
 TEST_F(event, dummy_leaves_the_counters_to_perf)
 {
 	struct perf_event_attr attr = event_dummy();

@@ -84,7 +84,7 @@ struct entry_findings {
 	unsigned long in_entry, wrong;
 };
 
-/* In the entry, RCX has the address after the system call instruction. */
+/* In the entry code, RCX has the address after the system call instruction. */
 static void check_registers(const struct sample *sample, void *data)
 {
 	struct entry_findings *found = data;
@@ -183,12 +183,12 @@ static struct sample_position place_of_third(struct __test_metadata *_metadata,
 }
 
 /*
- * The third sample comes after a known number of instructions. If more of these are before the
- * loop (@delay), fewer are in the loop, so the sample's position must never move forward. A late
- * PMI (SKID) is in the kernel if it is due shortly before a call, or if the timer's interrupt
- * comes within the skid. With pmu-skid=5 such an interrupt is at error_entry + 1, which
- * asm_sysvec_apic_timer_interrupt has called, before the registers are saved. IP is then the
- * instruction of the loop that the timer has interrupted, up to SKID instructions before the
+ * The third sample comes after a known number of instructions. If more of these instructions are
+ * before the loop (@delay), fewer are in the loop, so a longer delay must never move the sample's
+ * position forward. A late PMI (SKID) is in the kernel if it is due shortly before a call, or if
+ * the timer's interrupt comes within the skid. With pmu-skid=5 such an interrupt is at error_entry
+ * + 1, which asm_sysvec_apic_timer_interrupt has called, before the registers are saved. IP is then
+ * the instruction of the loop that the timer has interrupted, up to SKID instructions before the
  * position without an interrupt. So the position of the next sample may be farther.
  */
 TEST_F(event, late_samples_are_after_their_own_call)

@@ -152,8 +152,9 @@ TEST_F(event, two_events_count_the_same)
 }
 
 /*
- * User mode has the loop of the task, and the kernel has interrupts and system calls: how many depends
- * on the host. The event of both modes counts for longer than the others.
+ * The loop of the task is in user mode. The number of instructions in the kernel, for interrupts
+ * and system calls, depends on the host. The event of both modes is enabled before the others, and
+ * disabled after them.
  */
 TEST_F(event, modes_are_counted_apart)
 {
@@ -248,7 +249,10 @@ TEST_F(event, other_threads_are_not_counted)
 	close(fd);
 }
 
-/* Disables and enables an event while the task executes. Another event counts all of it. */
+/*
+ * Disables and enables an event again and again while the task executes. Another event counts the
+ * whole job.
+ */
 TEST_F(event, enable_and_disable_while_another_cpu_executes)
 {
 	__s64 parts = 0, part, whole;

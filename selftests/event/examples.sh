@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# The examples of events, in C and in Rust: their counts are the same as perf's counts of them.
+# Runs the examples of events in C and in Rust. Their counts are the same as perf's counts of the
+# same programs.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -49,7 +50,8 @@ is "the pages of a group are exact" "2000000 1000000" "$(printed_after pages)"
 sums_of() {
 	printed_after "$1" | cut -d ' ' -f "$2"
 }
-# A reading that a context switch interrupts begins anew, which takes some 100 instructions.
+# If a context switch interrupts a reading, the reading begins anew, which takes some 100
+# instructions.
 is_between "a region adds up all its passes" 6000000 6000300 "$(sums_of "region loop" 3)"
 is_between "a region adds up its branches" 3000000 3000090 "$(sums_of "region loop" 4)"
 is_between "an empty region counts almost nothing" 0 300 "$(sums_of "region nothing" 3)"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events that need an extra register (config1): offcore responses and events of the front end. The
- * register has the value of an event whenever the event counts. Linux's perf must have the same
+ * Events that need an extra register (config1): offcore responses and events of the front end.
+ * Whenever an event counts, the register has the event's value. Linux's perf must have the same
  * counts. Events that need different values of a register can count
  * - in turns;
  * - in different tasks;
- * - by the other register of offcore responses.
- * All other such events are refused.
+ * - by the other register of offcore responses. Any other event that needs a different value is
+ *   refused.
  *
  * On the virtual PMU these events count instructions if the value is odd, branches if it is even,
  * and nothing if it is 0.
@@ -38,7 +38,10 @@
 
 #define LOAD_LATENCY	0x1cd
 
-/* Values that both registers of offcore responses and that of the front end can hold */
+/*
+ * Values that all three registers can hold: both registers of offcore responses, and the register
+ * of the front end
+ */
 #define ODD		0x10011
 #define OTHER_ODD	0x10013
 #define EVEN		0x10012
@@ -143,7 +146,7 @@ FIXTURE_TEARDOWN(event)
 		return;							\
 } while (0)
 
-/* Ends a test in which perf would have other results. */
+/* Ends a test with perf if perf would have other results. */
 #define RETURN_FOR_PERF() do {						\
 	if (variant->maker == &event_maker_perf)			\
 		return;							\
@@ -243,12 +246,15 @@ TEST_F(event, values_that_registers_lack_are_refused)
 	expect_refused(_metadata, variant->maker, EINVAL, c->frontend,
 		       FRONT_ODD | c->frontend_lacks);
 	RETURN_FOR_PERF();
-	/* An event without a register, and one whose register is not written. */
+	/*
+	 * An event that needs no extra register, and an event whose register the module does not
+	 * write.
+	 */
 	expect_refused(_metadata, variant->maker, EINVAL, EVENT_INSTRUCTIONS, 1);
 	expect_refused(_metadata, variant->maker, EOPNOTSUPP, LOAD_LATENCY, 3);
 }
 
-/* The second event gets the other register, and its event select. */
+/* The second event gets the other register, and the event select that belongs to it. */
 TEST_F(event, group_has_two_values_of_offcore_responses)
 {
 	const struct core *c = self->core;
@@ -265,7 +271,7 @@ TEST_F(event, group_has_two_values_of_offcore_responses)
 		second = event_count(self->fd[1]);
 		EXPECT_EQ((__s64)(LOOP_INSNS * LOOPS), count_of(self->fd[0]));
 		second = event_count(self->fd[1]) - second;
-		/* Both loops, and few branches around them. */
+		/* Expects the branches of both loops, and a few around them. */
 		EXPECT_LE((__s64)LOOPS, second);
 		EXPECT_GT((__s64)LOOPS + CALL_OVERHEAD, second);
 		/* There is no third register. */
@@ -295,7 +301,7 @@ TEST_F(event, two_values_of_a_register_are_refused)
 	expect_count(_metadata, variant->maker, c->frontend, FRONT_EVEN, 1);
 }
 
-/* An event of a CPU counts at the same time as those of tasks, so both have the same value. */
+/* An event of a CPU and an event of a task count at the same time, so they need the same value. */
 TEST_F(event, event_of_a_cpu_has_the_value_of_tasks)
 {
 	const struct core *c = self->core;
@@ -379,7 +385,7 @@ TEST_F(event, tasks_have_different_values)
 	expect_exact_tasks(_metadata, self, variant->maker, self->core->offcore[0], offcore);
 }
 
-/* Executes loop(@n) in a child. Returns what the event counts meanwhile. */
+/* Executes loop(@n) in a child. Returns the growth of the event's count. */
 static __s64 count_child(struct __test_metadata *_metadata, int fd, unsigned long n)
 {
 	const __s64 before = event_count(fd);
@@ -429,7 +435,10 @@ TEST_F(event, different_values_take_turns)
 						   PERF_FLAG_FD_CLOEXEC | variant->maker->turns_flag);
 		ASSERT_LE(0, self->fd[i]);
 	}
-	/* If the CPU stands still for most of half a second, one of them has had no turn. */
+	/*
+	 * Repeats the loop until both have had turns: if the CPU stands still for most of half a
+	 * second, one of them has had none.
+	 */
 	do {
 		for (end = clock_ns() + 500 * MS; clock_ns() < end; branches += LOOPS)
 			loop(LOOPS);
@@ -494,7 +503,10 @@ TEST_F(event, registers_are_restored)
 	expect_registers(_metadata, &self->cpus, 1);
 }
 
-/* A write of another program to the register breaks the count, and is undone. */
+/*
+ * If another program writes to the register, the count is broken, and the module restores the
+ * register.
+ */
 TEST_F(event, changed_register_is_found)
 {
 	const __u64 end = clock_ns() + 60 * 1000 * MS;

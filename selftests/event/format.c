@@ -133,7 +133,7 @@ TEST_F(event, identifiers_are_unique_and_constant)
 	EXPECT_NE(old, event_id(self->fd[MEMBERS - 1]));
 }
 
-/* Time in which the task sleeps does not count. */
+/* The times do not include time in which the task sleeps. */
 TEST_F(event, times_grow_while_the_task_runs)
 {
 	struct read_result r[2];

@@ -84,9 +84,9 @@ static void thaw(struct __test_metadata *_metadata)
 }
 
 /*
- * Freezes the target. Returns whether the target is in its loop; otherwise its job is done, and the
- * target is thawed. If a target is frozen in a system call, the call is restarted, which takes one
- * more instruction in user mode.
+ * Freezes the target. Returns true if the target is in its loop. If its job is done, thaws the
+ * target and returns false. (If a target is frozen in a system call, the call is restarted, which
+ * takes one more instruction in user mode.)
  */
 static bool freeze_in_loop(struct __test_metadata *_metadata, const struct target *t)
 {
@@ -153,7 +153,7 @@ static void start_loop(struct __test_metadata *_metadata, struct target *t)
 	usleep(PAUSE);
 }
 
-/* Freezes the target in its loop, which begins again if it has ended. */
+/* Freezes the target in its loop. If the loop has ended before, starts it again. */
 static void freeze(struct __test_metadata *_metadata, struct target *t)
 {
 	int tries;
@@ -165,7 +165,7 @@ static void freeze(struct __test_metadata *_metadata, struct target *t)
 	}
 }
 
-/* Waits until the event has counted. The target's CPU may stand still. */
+/* Waits until the event has counted something, since the target's CPU may stand still at first. */
 static void wait_for_count(struct __test_metadata *_metadata, int fd)
 {
 	unsigned int waited_us = 0;
@@ -209,7 +209,7 @@ TEST_F(event, frozen_task_is_counted_exactly)
 	for (tries = 0; !count_frozen_loop(_metadata, t, fd, least); tries++)
 		ASSERT_GT(100, tries);
 
-	/* Without a freeze the count is the same. */
+	/* Expects the same count without a freeze. */
 	before = event_count(fd);
 	ASSERT_EQ(0, target_run_job(t, (struct job) { .n = N, .pieces = 1 }));
 	EXPECT_EQ(least + (__s64)(LOOP_INSNS * (N - 1)), event_count(fd) - before);
@@ -304,7 +304,7 @@ TEST_F(event, frozen_task_is_killed)
 	EXPECT_TRUE(polled.revents & POLLHUP);
 }
 
-/* A cgroup counts a task until the task leaves it, also if the task is frozen then. */
+/* A cgroup counts a task until the task leaves it, even if the task is frozen when it leaves. */
 TEST_F(event, frozen_task_leaves_its_cgroup)
 {
 	struct target *t = &self->target;

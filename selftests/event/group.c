@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Groups of events, which count, and are enabled and disabled, as a unit. Their members become
- * single events when the leader is closed. Invalid groups are refused.
+ * Groups of events, which count as a unit, and are enabled and disabled as a unit. Their members
+ * become single events when the leader is closed. Invalid groups are refused.
  */
 #include <fcntl.h>
 #include <time.h>
@@ -103,7 +103,7 @@ TEST_F(event, enabled_sibling_waits_for_the_leader)
 	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(self->fd[1]));
 }
 
-/* PERF_IOC_FLAG_GROUP acts on all members, if the ioctl is called for any member. */
+/* With PERF_IOC_FLAG_GROUP, an ioctl of any member acts on all members. */
 TEST_F(event, flag_group_means_all_members)
 {
 	int i, from;
@@ -204,8 +204,8 @@ TEST_F(event, siblings_outlive_a_closed_leader)
 }
 
 /*
- * Siblings of a disabled leader start to count when it is closed, at the latest at the next
- * switch to the task.
+ * When a disabled leader is closed, its siblings start to count, at the latest at the next switch
+ * to the task.
  */
 TEST_F(event, closing_a_disabled_leader_starts_its_siblings)
 {
@@ -277,7 +277,7 @@ TEST_F(event, invalid_groups_are_refused)
 	EXPECT_EQ(-EINVAL, OPEN_MEMBER(plain, -1, cpu, self->fd[0], 0));
 	/* The leader is a sibling. */
 	EXPECT_EQ(-EINVAL, OPEN_MEMBER(plain, 0, -1, self->fd[1], 0));
-	/* A sibling can't be inherited if the leader is not; nor be pinned or exclusive. */
+	/* A sibling can't be inherited if its leader is not, and can't be pinned or exclusive. */
 	attr = plain;
 	attr.inherit = 1;
 	EXPECT_EQ(-EINVAL, OPEN_MEMBER(attr, 0, -1, self->fd[0], 0));

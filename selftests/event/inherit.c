@@ -20,7 +20,7 @@
 /* Room for forty seconds of 1000 samples: on a busy host the tasks may take ten. */
 #define LARGE_ORDER	9
 
-/* More than twice the instructions that a task executes outside of its loop. */
+/* More than twice the number of instructions that a task executes outside of its loop. */
 #define PERIOD		200003UL
 
 /* A task, its CPU, and the number of periods that it executes on the CPU. */
@@ -91,7 +91,7 @@ static void run_task(struct counted_task *task)
 	labelled_loop((2 * task->periods + 1) * PERIOD / 2 / LOOP_INSNS);
 }
 
-/* A child, which forks a child of its own that runs at the same time. */
+/* Runs a child. It forks a child of its own, which runs at the same time. */
 static void run_child(struct counted_task *task)
 {
 	pid_t pid;
@@ -225,7 +225,10 @@ static void count_cpu_sample(const struct sample *s, void *data)
 		c->longest = s->period;
 }
 
-/* On each CPU, the samples of a task are at most one fewer than the periods in its count. */
+/*
+ * On each CPU, a task has a sample for each period in its count; only the last sample may be
+ * missing.
+ */
 TEST_F(event, tasks_that_move_have_all_samples_but_the_last)
 {
 	static const __u64 periods[] = { 97, 1009, 10007, 100003 };
@@ -270,10 +273,16 @@ TEST_F(event, tasks_that_move_have_all_samples_but_the_last)
 	}
 }
 
-/* The first period of a frequency of 1000, for an event that may come 10^9 times a second. */
+/*
+ * The first period for a frequency of 1000, which assumes an event that happens 10^9 times a
+ * second.
+ */
 #define FIRST_PERIOD	1000000UL
 
-/* The period of a sample is what its task has counted on its CPU since the last sample. */
+/*
+ * The period of a sample is the number of events of its task on its CPU since the task's last
+ * sample there.
+ */
 TEST_F(event, periods_of_a_frequency_add_up)
 {
 	struct perf_event_attr attr = event_every(1000);
@@ -373,7 +382,7 @@ TEST_F(event, slow_reader_gets_the_number_of_lost_samples)
 	open_on_each_cpu(_metadata, self, variant->maker, attr, 0);
 	for (i = 0; i < self->cpus; i++)
 		slow_reader[i].sums = SAMPLE_SUMS_INIT;
-	/* The reader may run rarely while the children do. */
+	/* The loop is repeated, because the reader may run rarely while the children run. */
 	for (i = 0; i < 20 && !all_were_read(self, slow_reader); i++) {
 		start_children(_metadata, self, 50000);
 		read_slowly(_metadata, self, slow_reader);
@@ -400,7 +409,10 @@ TEST_F(event, slow_reader_gets_the_number_of_lost_samples)
 		EXPECT_LT(0UL, sums->lost);
 		EXPECT_EQ(count[1], sums->lost);
 		EXPECT_GE(count[0] / period, sums->samples + sums->lost);
-		/* In one of eighty runs, some samples of perf are neither read nor reported as lost. */
+		/*
+		 * Only the module is checked: in one of eighty runs, some samples of perf are
+		 * neither read nor reported as lost.
+		 */
 		if (!variant->maker->children_swap_periods)
 			EXPECT_LE(count[0] / period - tasks, sums->samples + sums->lost);
 	}

@@ -15,8 +15,8 @@
 #include "uring.h"
 
 /*
- * A wake-up of the worker costs as much as a read, and the scheduler chooses its moment. So the
- * test makes one read at a time.
+ * Waking the worker costs as much as a read, and the scheduler decides when the worker wakes. So
+ * the test makes only one read at a time.
  */
 #define READS	500
 #define RUNS	6
@@ -49,8 +49,8 @@ struct read_ring {
 };
 
 /*
- * Limits the ring to one worker, on the CPU of this thread, because the number of instructions in
- * which two workers wake each other varies.
+ * Limits the ring to one worker, on the CPU of this thread. With two workers the number of
+ * instructions would vary, because they wake each other.
  */
 static int ring_keep_to_cpu(const struct read_ring *r)
 {
@@ -188,7 +188,10 @@ TEST_F(event, workers_execute_nothing_in_user_mode)
 {
 	struct read_counts c = count_reads(_metadata, variant->maker, false);
 
-	/* Only the two calls between the counts execute instructions in user mode. */
+	/*
+	 * In user mode, only the two calls between the readings of the two counts make a
+	 * difference.
+	 */
 	EXPECT_LE(c.single, c.whole);
 	EXPECT_GT(c.single + CALL_OVERHEAD, c.whole);
 }

@@ -2,7 +2,7 @@
 /*
  * Events on a hybrid processor with a big core and a small one. Events that both kinds have count
  * on both, and the sum is exact. A raw event counts on one kind only, and the times of read(2) show
- * it. Events of Linux's perf count on one kind only, and have the same counts there.
+ * it. Events of Linux's perf count on one kind only, and their counts on this kind are the same.
  *
  * On the virtual PMU event 0xd0 with unit mask 0x81 is instructions on big cores and branches on
  * small ones. Misses of the instruction cache are branches on both kinds of cores. Each kind has an
@@ -129,8 +129,8 @@ static __s64 __attribute__((noinline)) count_loops(const int *cpus, int fd, unsi
 }
 
 /*
- * Returns by how much the count in loop_on_each_kind() with PIECES grows if each loop has N more
- * iterations.
+ * Returns the difference of the counts of two calls of loop_on_each_kind() with PIECES: each loop
+ * of the second call has N more iterations.
  */
 static __s64 count_added_loops(const int *cpus, int fd)
 {
@@ -224,7 +224,10 @@ TEST_F(kinds, times_show_where_an_event_counts)
 	EXPECT_EQ(all.enabled, all.running);
 }
 
-/* An event of one kind is enabled on the other, too: it records what its task does there. */
+/*
+ * An event of one kind is also enabled on the other kind: it has records of its task there, but no
+ * counts.
+ */
 TEST_F(kinds, events_have_records_on_each_kind)
 {
 	struct sampler *s = &self->sampler;
@@ -332,7 +335,10 @@ TEST_F(kinds, inherited_events_count_on_both_kinds)
 	}
 }
 
-/* A group counts on the same kinds, so that its times are those of each member. */
+/*
+ * All members of a group count on the same kinds, so the times of the group are the times of each
+ * member.
+ */
 TEST_F(kinds, groups_are_of_the_same_kinds)
 {
 	struct perf_event_attr all = attr_of(PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS);

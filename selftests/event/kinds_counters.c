@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The counters of the kinds of cores of a hybrid processor: an event of one kind can have any
- * counter of that kind, an event of all kinds those that all have. The module accesses only
- * counters that a CPU has: an access to another one is an error in the kernel's log.
+ * counter of that kind, and an event of all kinds can have the counters that all kinds have. The
+ * module accesses only counters that a CPU has: an access to any other counter would be an error in
+ * the kernel's log.
  *
  * If the kinds have the same counters, tests of the further counters of the big cores have
  * nothing to test, and return.
@@ -29,7 +30,7 @@
 #define ANY_CPU		(-1)
 #define BRANCHES	0xc4
 
-/* A select that counts nothing, since it is not enabled */
+/* An event select that counts nothing, since its enable bit is clear */
 #define OTHER_SELECT	0x100c4ULL
 
 enum { BIG, SMALL };
@@ -178,7 +179,10 @@ TEST_F(counters, events_of_both_kinds_have_all_counters_of_their_kind)
 	expect_exact(_metadata, self);
 }
 
-/* An event of the big cores leaves the common counters to others, if it can. */
+/*
+ * An event of the big cores takes a counter that only they have, if possible, and leaves the common
+ * counters to others.
+ */
 TEST_F(counters, further_counters_are_taken_first)
 {
 	struct perf_event_attr attr = branches_of(self, BIG);
@@ -193,7 +197,10 @@ TEST_F(counters, further_counters_are_taken_first)
 	expect_exact(_metadata, self);
 }
 
-/* Counting sessions have the common counters, and PERFMON_GET_OWNER knows all. */
+/*
+ * Sessions can have only the common counters, but PERFMON_GET_OWNER reports the owners of all
+ * counters.
+ */
 TEST_F(counters, further_counters_have_owners)
 {
 	struct perfmon_counter_owner owner = {};
@@ -302,7 +309,7 @@ TEST_F(counters, a_trace_runs_beside_events)
 	int i, n;
 
 	ASSERT_EQ(self->general[BIG], open_until_busy(_metadata, self, BIG));
-	/* The counter that was taken last is a common one, unless the kinds have the same. */
+	/* The events that were opened last have common counters; closes these. */
 	while (self->opened > self->general[BIG] - self->common)
 		close(self->fd[--self->opened]);
 	ASSERT_EQ(0, trace_alloc(&t, self->device, 16));
@@ -330,12 +337,15 @@ TEST_F(counters, a_trace_runs_beside_events)
 	EXPECT_EQ(0, trace_free(&t));
 }
 
-/* Linux perf has the further counters before and after the module. */
+/* Linux's perf can use the further counters before and after the module uses them. */
 TEST_F(counters, perf_uses_the_counters_in_turn)
 {
 	int round, i;
 
-	/* On a busy host perf would throttle the events, and then they count less. */
+	/*
+	 * Lifts perf's limits, because on a busy host perf would throttle the events, which would
+	 * then count less.
+	 */
 	ASSERT_EQ(0, perf_lift_limits());
 	for (round = 0; round < 2; round++) {
 		struct perf_event_attr attr = branches_of(self, BIG);

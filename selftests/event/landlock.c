@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Landlock, a security module that refuses events: a program that has restricted itself, by any
- * rules, may count only processes with the same or more restrictions.
+ * Landlock, a security module that refuses events: a program that has restricted itself, whatever
+ * its rules, may count only processes with the same or more restrictions.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ static const struct domain_rules {
 	{ "all files", { .handled_access_fs = (LANDLOCK_ACCESS_FS_IOCTL_DEV << 1) - 1 } },
 };
 
-/* The results of opening events in a domain: 0 or a negative errno. */
+/* The results of opening events in a domain, by the counted process: 0 or a negative errno. */
 struct open_results {
 	int itself;		/* of the process itself */
 	int same_domain;	/* of a child */

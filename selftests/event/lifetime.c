@@ -55,7 +55,7 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-/* Returns the count of a job after which the target exits. */
+/* Runs a job after which the target exits. Returns its count. */
 static __s64 count_until_exit(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			      const struct event_maker *maker, unsigned long n, bool threaded)
 {
@@ -71,7 +71,10 @@ static __s64 count_until_exit(struct __test_metadata *_metadata, FIXTURE_DATA(ev
 	return value;
 }
 
-/* When the exit is visible, the count includes the task's last instructions. */
+/*
+ * As soon as a program can see that the task has exited, the count includes the task's last
+ * instructions.
+ */
 TEST_F(event, count_is_complete_when_the_task_has_exited)
 {
 	__s64 value[2];
@@ -154,9 +157,9 @@ static void begin_and_end_children(int start_pipe)
 }
 
 /*
- * Reads while tasks that inherit the event start, move and exit. No sum is less than the previous
- * one. At the end, each count has been added exactly once. A sibling that is not read during the
- * test has the right sum.
+ * Reads while tasks that inherit the event start, move and exit. No sum is less than the sum
+ * before. At the end, each count has been added exactly once. A sibling that is not read during the
+ * test has the same sum.
  */
 TEST_F(event, reads_do_not_disturb_the_sum_of_children)
 {
@@ -216,7 +219,7 @@ TEST_F(event, children_are_not_counted_without_inherit)
 	EXPECT_GT((__s64)(LOOP_INSNS * N), event_count(self->fd));
 }
 
-/* The event counts the new program, too. */
+/* The event also counts the program that its task executes. */
 TEST_F(event, event_continues_over_exec)
 {
 	__s64 value[2];
@@ -278,7 +281,10 @@ TEST_F(event, exec_removes_the_event)
 		close(start_pipe);
 		ASSERT_EQ(pid, waitpid(pid, NULL, 0));
 		count = event_count(self->fd);
-		/* The event has counted one loop, and not the loop of the new program. */
+		/*
+		 * The event has counted the loop before the exec, and not the loop of the new
+		 * program.
+		 */
 		least = LOOP_INSNS * (__s64)N;
 		EXPECT_LE(least, count);
 		EXPECT_GT(least + least / 2, count);
@@ -331,7 +337,10 @@ static void start_threads(struct __test_metadata *_metadata, const char *n, pid_
 	ASSERT_EQ(0, wait_until_asleep(*tid));
 }
 
-/* The leader exits, and the thread gets the leader's ID. The event stays with the thread. */
+/*
+ * When a thread executes a program, the leader of its process exits, and the thread gets the
+ * leader's ID. The event stays with the thread.
+ */
 TEST_F(event, event_stays_with_the_thread_that_executes)
 {
 	__s64 value[2][2];
@@ -407,7 +416,7 @@ static __s64 count_program_as(struct __test_metadata *_metadata, const struct ev
 	}
 	waitpid(pid, NULL, 0);
 	value = result[0];
-	/* perf's fdinfo does not have the number of uncounted tasks. */
+	/* Only the module's fdinfo has the number of uncounted tasks. */
 	if (maker != &event_maker_perf)
 		EXPECT_EQ(uncounted, result[1]);
 	munmap(result, 2 * sizeof(*result));
@@ -453,7 +462,7 @@ TEST_F(event, exec_that_regains_capabilities_ends_the_event)
 	EXPECT_GT((__s64)(LOOP_INSNS * N), value);
 }
 
-/* Maps the page of the event: only with a page, poll(2) of perf's event waits. */
+/* Maps the page of the event, because poll(2) of an event of perf without a page does not wait. */
 static void map_page(struct __test_metadata *_metadata, const struct event_maker *maker, int fd)
 {
 	if (!maker->polls_pages_only)
@@ -549,7 +558,7 @@ TEST_F(event, event_outlives_its_opener)
 	EXPECT_EQ(0, i);
 	close(start_pipe);
 
-	/* A child that has the last descriptor counts its parent. */
+	/* Then a child that has the last descriptor counts its parent. */
 	self->fd = open_instructions(_metadata, variant->maker, self->target.tid);
 	pid = fork_waiting(&start_pipe);
 	ASSERT_LE(0, pid);
@@ -567,7 +576,10 @@ TEST_F(event, event_outlives_its_opener)
 	close(start_pipe);
 }
 
-/* perf shows the type and the config. The module also shows the counter, the tasks and others. */
+/*
+ * The fdinfo of both makers has the type and the config. The module's also has the counter, the
+ * tasks and more.
+ */
 TEST_F(event, fdinfo_describes_the_event)
 {
 	self->fd = open_instructions(_metadata, variant->maker, 0);

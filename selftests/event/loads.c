@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Counts and samples of loads and stores of a program whose accesses are known. Samples are at the predicted
- * instructions, and perf's precise samples have the addresses of their data.
+ * Counts and samples of loads and stores of a program whose accesses are known. Samples are at the
+ * predicted instructions, and precise samples of both makers have the addresses of their data.
  */
 #include <cpuid.h>
 #include <unistd.h>
@@ -55,8 +55,8 @@ extern const char access_0[], access_1[], access_2[], access_3[], access_4[], ac
 		  access_7[], access_8[], access_end[];
 
 /*
- * Executes @n rounds of the instructions from access_0 to access_end, of which some load and some
- * store. Each instruction has a label. The stack below RSP is left as it is, for the compiler may
+ * Executes @n rounds of the instructions from access_0 to access_end. Some of them load, and some
+ * store. Each instruction has a label. The stack below RSP is not changed, because the compiler may
  * use it.
  */
 __attribute__((noinline, noclone)) static void access_memory(__u64 *area, unsigned long n)
@@ -99,7 +99,10 @@ static const struct {
 	unsigned int n;
 } kinds[] = { { loads, LOADS }, { stores, STORES }, { loads, LOADS } };
 
-/* Kinds of accesses. All loads are slow in the virtual PMU; the event counts with precise samples only. */
+/*
+ * Kinds of accesses. In the virtual PMU all loads are slow loads. The event of slow loads counts
+ * only with precise samples.
+ */
 enum { KIND_LOADS, KIND_STORES, KIND_SLOW_LOADS };
 
 #define COUNTED_KINDS	KIND_SLOW_LOADS
@@ -162,7 +165,7 @@ static void check_data(const struct sample *s, const struct access *access, stru
 	if (access->word >= 0)
 		p->wrong += s->addr != (uintptr_t)&area[access->word];
 	else
-		/* The stack of the loop is near that of this function. */
+		/* The stack of the loop is near the stack of this function. */
 		p->wrong += s->addr + 0x10000 < here || s->addr > here + 0x10000;
 	p->wrong += source.mem_op != (p->kind == KIND_STORES ? PERF_MEM_OP_STORE : PERF_MEM_OP_LOAD);
 	/* Samples of all loads don't tell where the data came from. */
@@ -283,8 +286,8 @@ static void check_instruction(const struct sample *s, void *data)
 }
 
 /*
- * Slow loads can't be counted without precise samples. Precise samples need not have the address,
- * and other events count beside them.
+ * Slow loads can't be counted without precise samples. The samples need not have the address, and
+ * other events can count at the same time.
  */
 TEST_F(event, slow_loads_need_precise_samples)
 {
@@ -293,7 +296,7 @@ TEST_F(event, slow_loads_need_precise_samples)
 
 	if (!has_precise_samples(self, variant))
 		return;
-	/* perf opens the event, which counts nothing. */
+	/* perf does not refuse the event, but the event counts nothing. */
 	if (variant->maker != &event_maker_perf)
 		EXPECT_EQ(-EOPNOTSUPP, variant->maker->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC));
 	slow.precise_ip = 1;
@@ -311,7 +314,10 @@ TEST_F(event, slow_loads_need_precise_samples)
 	EXPECT_EQ(0UL, sums.lost);
 }
 
-/* The records become longer when an event needs the access, and shorter when it goes. */
+/*
+ * The records in the processor's buffer become longer when an event needs the access to memory, and
+ * shorter when that event is closed.
+ */
 TEST_F(event, events_without_access_stay_whole_beside_events_with_it)
 {
 	struct perf_event_attr attr = event_every(101), other = event_of(self, KIND_LOADS, 7);
@@ -335,7 +341,10 @@ TEST_F(event, events_without_access_stay_whole_beside_events_with_it)
 		access_memory(area, n);
 		ASSERT_EQ(0, event_disable(self->other.fd));
 		access_memory(area, n);
-		/* While it is enabled, its reader would never be done. */
+		/*
+		 * The event is disabled, because its samples of the reader would keep the reader
+		 * busy for ever.
+		 */
 		ASSERT_EQ(0, event_disable(self->sampler.fd));
 		sampler_read(&self->other, &other_sums, check_place, &q);
 		sampler_close(&self->other);
@@ -353,7 +362,10 @@ TEST_F(event, events_without_access_stay_whole_beside_events_with_it)
 
 #define CHANGES	20	/* the least number of changes of the layout */
 
-/* The records of an event of a CPU are in the buffer when those of a task become longer. */
+/*
+ * The records of an event of a CPU are in the buffer when records become longer for an event of a
+ * task.
+ */
 TEST_F(event, records_in_the_buffer_are_kept_when_records_become_longer)
 {
 	const __u64 period = 1009;
@@ -371,7 +383,7 @@ TEST_F(event, records_in_the_buffer_are_kept_when_records_become_longer)
 	other.precise_ip = 2;
 	other.sample_type |= PERF_SAMPLE_ADDR;
 	ASSERT_EQ(0, target_start(t, cpu, false));
-	/* The target goes on meanwhile, if there is another CPU. */
+	/* Moves this task away, if there is another CPU, so that the target goes on meanwhile. */
 	if (next >= 0)
 		ASSERT_EQ(0, pin_to_cpu(next));
 	open_sampler(_metadata, variant, &self->other, other, t->tid);

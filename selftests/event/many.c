@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Many sleeping tasks with an event, many cgroups with an event, and deep ones: their cost for other
- * tasks, in instructions of the kernel. Many events of a user: their cost for the calls and switches of other users.
- * Many events of one task: their cost at a switch, also if they take turns. A large group: its cost at the end of a
- * task that has inherited it.
- * TASKS, CGROUPS and EVENTS in the environment are the numbers of tasks, cgroups and events.
+ * The cost of many events, in instructions of the kernel. Many sleeping tasks, many cgroups or deep
+ * cgroups with an event each: their cost for other tasks. Many events of a user: their cost for the
+ * calls and switches of other users. Many events of one task: their cost at a switch, also if they
+ * take turns. A large group: its cost at the end of a task that has inherited it. TASKS, CGROUPS
+ * and EVENTS in the environment are the numbers of tasks, cgroups and events.
  */
 #include <sched.h>
 #include <signal.h>
@@ -36,7 +36,9 @@
 
 /* The number of measurements whose average is taken. */
 #define RUNS	5
-/* The number of measurements whose least is taken: on a busy host many contain a timer tick. */
+/*
+ * The number of measurements, of which the least counts: on a busy host many contain a timer tick.
+ */
 #define CLOSES	30
 /* The maximum number of pairs of processes that are tried to get RUNS measurements. */
 #define PAIRS	100
@@ -54,16 +56,16 @@
  */
 #define SWITCH_SLACK	40
 /*
- * The limit for the instructions that other cgroups cost a switch: they may be in front of the
- * switch's cgroups in the lists of the table
+ * The limit for the instructions that other cgroups add to a switch: in the lists of the table,
+ * they may be in front of the cgroups of the switch
  */
 #define CGROUP_SLACK	100
 /* The limit for what one more level with events costs a switch between two cgroups */
 #define LEVEL_SLACK	80
 
 /*
- * What a call may take longer. Two measurements of the same cost differ by up to 1000 instructions, and a search of
- * all EVENTS would take many thousands.
+ * The number of instructions by which a call may take longer. Two measurements of the same cost
+ * differ by up to 1000 instructions, and a search of all EVENTS would take many thousands.
  */
 #define CALL_SLACK	1500
 
@@ -80,10 +82,10 @@ FIXTURE(event)
 #include "event_fixture.h"
 
 /*
- * Returns the instructions that this CPU has executed in the kernel. With ICOUNT in the environment, the
- * time-stamp counter advances with each instruction (vm/run --icount), and the result is of all
- * instructions: perf stops all counters while it switches its own events, so that they do not show what
- * that costs.
+ * Returns the number of instructions that this CPU has executed in the kernel. With ICOUNT in the
+ * environment, the time-stamp counter advances with each instruction (vm/run --icount), and the
+ * result is the number of all instructions. It includes perf's switches of its own events, during
+ * which perf stops all counters.
  */
 static __s64 insns_so_far(FIXTURE_DATA(event) *self)
 {
@@ -157,8 +159,9 @@ static bool start_sleeper(void)
 }
 
 /*
- * Waits for deferred work of the kernel, such as RCU callbacks and the growing of tables, which would
- * be part of the next measurement. Nothing shows its end.
+ * Waits for deferred work of the kernel, such as RCU callbacks and the growth of tables, which
+ * would be part of the next measurement. The time is a guess, since nothing shows the end of this
+ * work.
  */
 static void wait_for_deferred_work(void)
 {
@@ -249,11 +252,11 @@ static void move_to(struct __test_metadata *_metadata, const char *cgroup, pid_t
 }
 
 /*
- * Returns the cost of YIELDS switches between this process and a new one, with their system calls.
- * The new process is in @cgroup, or in this process's cgroup if @cgroup is NULL. Takes the least of
- * the measurements in which each call has made a switch, since on a busy host the same switches
- * contain more ticks. Returns 0 if there was no such measurement: for some pairs, the scheduler
- * ignores about each sixth call.
+ * Returns the cost of YIELDS switches between this process and a new process, with their system
+ * calls. The new process is in @cgroup, or in this process's cgroup if @cgroup is NULL. Only
+ * measurements in which each call has made a switch are valid, and the least of them counts, since
+ * on a busy host the same switches contain more ticks. Returns 0 if no measurement was valid: for
+ * some pairs, the scheduler ignores about each sixth call.
  */
 static __s64 switching_cost_of_pair(struct __test_metadata *_metadata,
 				    FIXTURE_DATA(event) *self, __u64 *yields,
@@ -315,7 +318,10 @@ TEST_F(event, others_do_not_pay_for_tasks_with_events)
 	__s64 alone_close, alone_switch, close_cost, switch_cost;
 	int fd;
 
-	/* The module has its hooks in the context switch, with and without the many tasks. */
+	/*
+	 * Keeps an event open, so that the module's hooks in the context switch are there with and
+	 * without the many tasks.
+	 */
 	fd = variant->maker->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, fd);
 	alone_close = closing_cost(_metadata, self, variant);
@@ -339,7 +345,7 @@ static const char *cgroup_path(int number)
 	return path;
 }
 
-/* Makes cgroups from @first to before @end, and opens an event of each. */
+/* Makes the cgroups @first to @end - 1, and opens an event of each. */
 static void open_cgroups(struct __test_metadata *_metadata, const FIXTURE_VARIANT(event) *variant,
 			 int first, int end, int *fd)
 {
@@ -402,8 +408,8 @@ static void deep_path(char path[128], int number, int level)
 }
 
 /*
- * The processes are in two deep cgroups. A switch does not look at the levels at which no cgroup has
- * events, or no cgroup has them any more.
+ * The processes are in two deep cgroups. A switch looks only at levels at which a cgroup has events
+ * at present.
  */
 TEST_F(event, a_switch_looks_at_levels_with_events_only)
 {
@@ -451,7 +457,10 @@ TEST_F(event, a_switch_looks_at_levels_with_events_only)
 	EXPECT_EQ(0, umount(ROOT));
 }
 
-/* The events of a user, and those of each of the user's tasks or cgroups, or of a CPU */
+/*
+ * The number of events of a user, and the number of events of each of the user's tasks or cgroups,
+ * or of a CPU
+ */
 #define EVENTS		env_number("EVENTS", 10000)
 #define EVENTS_OF_EACH	1000
 
@@ -460,13 +469,16 @@ struct user_costs {
 	__s64 open, read, close, fork_and_exit, yield;
 };
 
-/* Returns the lesser of two costs, of which the first is 0 if there is none yet. */
+/* Returns the lesser of two costs. A @least of 0 means that there is no cost yet. */
 static __s64 lesser(__s64 least, __s64 cost)
 {
 	return !least || cost < least ? cost : least;
 }
 
-/* Measures what another user pays: the least of several measurements, since interrupts increase them. */
+/*
+ * Measures the costs of another user. Takes the least of several measurements, since interrupts
+ * increase a measurement.
+ */
 static struct user_costs measure_user(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 				      const FIXTURE_VARIANT(event) *variant)
 {
@@ -502,7 +514,7 @@ static struct user_costs measure_user(struct __test_metadata *_metadata, FIXTURE
 	return costs;
 }
 
-/* Expects the same costs, but for a quarter and CALL_SLACK instructions. */
+/* Expects about the same costs: a quarter and CALL_SLACK instructions more are allowed. */
 static void expect_same_costs(struct __test_metadata *_metadata, const FIXTURE_VARIANT(event) *variant,
 			      const char *beside, const struct user_costs *alone,
 			      const struct user_costs *costs)
@@ -561,7 +573,7 @@ static int open_of_cpu_or_cgroup(const struct event_maker *maker, int number)
 	return event_open_of_cgroup(maker, attr, cgroup, -1);
 }
 
-/* Starts a process that opens EVENTS events, and sleeps. Ends with its tasks. */
+/* Starts a process that opens EVENTS events, and sleeps. The process ends with its tasks. */
 static pid_t start_user(struct __test_metadata *_metadata, const FIXTURE_VARIANT(event) *variant,
 			open_nth_t open_nth)
 {
@@ -600,8 +612,9 @@ static void end_user(struct __test_metadata *_metadata, pid_t pid)
 }
 
 /*
- * A user has many events: as many as are allowed for each of some tasks; or for this CPU and for cgroups, which
- * perf has not on all CPUs. The calls and switches of others cost what they cost alone.
+ * A user has many events: for each of some tasks as many as are allowed, or events of this CPU and
+ * of cgroups (perf has no events of cgroups on all CPUs). The calls and switches of other users
+ * have the same cost as without these events.
  */
 TEST_F(event, others_do_not_pay_for_events_of_a_user)
 {
@@ -611,7 +624,10 @@ TEST_F(event, others_do_not_pay_for_events_of_a_user)
 	pid_t user;
 
 	attr.disabled = 0;
-	/* The module has its hooks in the context switch in each measurement. */
+	/*
+	 * Keeps an event open, so that the module's hooks in the context switch are there in each
+	 * measurement.
+	 */
 	keep = variant->maker->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, keep);
 	alone = measure_user(_metadata, self, variant);
@@ -651,7 +667,7 @@ static unsigned long nth_select(int number, struct perf_event_attr *attr)
 
 #define SELECTS	12	/* more event selects than counters */
 
-/* The same event each time, which all events share a counter for */
+/* The same event each time: all of them share one counter */
 static unsigned long nth_same(int number __attribute__((unused)),
 			      struct perf_event_attr *attr __attribute__((unused)))
 {
@@ -712,7 +728,7 @@ static __s64 cost_of_turns(struct __test_metadata *_metadata, FIXTURE_DATA(event
 		before = insns_so_far(self);
 		syscall(SYS_sched_yield);
 		cost = insns_so_far(self) - before;
-		/* A third task may have run instead of the other one. */
+		/* The measurement is valid only if no third task has run in between. */
 		if (involuntary_switches() - switches_before == 1 &&
 		    __atomic_load_n(yields, __ATOMIC_RELAXED) != yields_before && (!least || cost < least))
 			least = cost;
@@ -757,7 +773,7 @@ TEST_F(event, cost_of_turns_is_linear)
 {
 	if (variant->maker == &event_maker_perf)
 		return;
-	/* Most events wait, and each waiting event costs some 310 instructions. */
+	/* Most of the events wait for their turns. A waiting event costs some 310 instructions. */
 	EXPECT_GT(500LL * TURNS, expect_linear_cost(_metadata, self, variant, nth_select, TURNS));
 }
 
@@ -766,7 +782,10 @@ TEST_F(event, cost_of_turns_with_shared_counters_is_linear)
 {
 	if (variant->maker == &event_maker_perf)
 		return;
-	/* All these events count, so that with many more of them a switch takes longer than a tick. */
+	/*
+	 * All these events count, so their number is smaller: with many more, a switch would take
+	 * longer than a tick.
+	 */
 	expect_linear_cost(_metadata, self, variant, nth_branches, TURNS / 4);
 }
 
@@ -809,7 +828,10 @@ static __s64 cost_of_exit(struct __test_metadata *_metadata, FIXTURE_DATA(event)
 	return least;
 }
 
-/* The counts of a group are collected once, and not for each of its events. */
+/*
+ * At the exit of a task, the counts of a group are collected once, and not once for each event of
+ * the group.
+ */
 TEST_F(event, cost_of_counts_at_exit_is_linear)
 {
 	const struct rlimit files = { 2 * GROUP, 2 * GROUP };

@@ -2,7 +2,7 @@
 /*
  * A cgroup above its memory.high: each of its allocations may sleep for up to two seconds. Its
  * programs open and close events, whose memory is charged to the cgroup. If they slept while they
- * hold a lock of the module, others would wait for them.
+ * hold a lock of the module, other programs would have to wait for the lock.
  *
  * The longest calls of a program outside of the cgroup are compared with those of perf in the same
  * boot, since they depend on the host. The kernel has CONFIG_MEMCG.
@@ -51,7 +51,7 @@
 #define FLOOR		0.5
 #define ATTEMPTS	10
 
-/* A period that does not end while an event is open. */
+/* A period so long that it does not end while an event is open. */
 #define SAMPLED	1000000007UL
 
 /* The longest calls of a program, in seconds. */
@@ -128,7 +128,7 @@ static struct longest_calls *attackers_calls;
 static void *attack(void *unused)
 {
 	(void)unused;
-	/* An event may be refused for lack of a counter: other threads have the counters. */
+	/* Failures are ignored: an event may be refused while other threads have the counters. */
 	for (;;)
 		open_and_close(attackers_maker, attackers_calls);
 	return NULL;
@@ -236,7 +236,10 @@ TEST_F(memory, cgroup_above_its_limit_does_not_delay_others)
 			TH_LOG("%lld times above memory.high", times);
 			EXPECT_LT(0, times);
 		}
-		/* The module's events are charged: their open waits. */
+		/*
+		 * The memory of the module's events is charged to the cgroup, so opening them
+		 * waits.
+		 */
 		has_slept = self->own->open > FLOOR;
 		is_delayed = !is_short(longest[1].open, longest[0].open) ||
 			     !is_short(longest[1].close, longest[0].close);

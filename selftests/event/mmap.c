@@ -75,8 +75,8 @@ FIXTURE_TEARDOWN(mmap)
 }
 
 /*
- * Attributes of a dummy event. perf's dummy needs no counter, so the dummies of both makers can be
- * open.
+ * Returns attributes of a dummy event. A dummy needs no counter, so dummies of perf and of the
+ * module can be open at the same time.
  */
 static struct perf_event_attr recording_attr(void)
 {
@@ -180,7 +180,7 @@ static void map_as_library(void)
 
 	if (ftruncate(fd, 3 * page))
 		_exit(40);
-	/* The whole range, then the segments over it. */
+	/* Maps the whole range, then the segments over it. */
 	base = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_DENYWRITE, fd, 0);
 	for (i = 0; i < ARRAY_SIZE(segments); i++)
 		if (mmap(base + segments[i].at * page, page, segments[i].prot, segments[i].flags,
@@ -188,7 +188,10 @@ static void map_as_library(void)
 			 segments[i].offset * page) == MAP_FAILED)
 			_exit(41);
 	close(fd);
-	/* Relocations in the code, and in data that is read-only afterwards. */
+	/*
+	 * Makes the code writable and back, as for relocations in it, and makes a part of the data
+	 * read-only.
+	 */
 	if (mprotect(base + page, page, PROT_READ | PROT_WRITE) ||
 	    mprotect(base + page, page, PROT_READ | PROT_EXEC) ||
 	    mprotect(base + 3 * page, page, PROT_READ))
@@ -243,7 +246,10 @@ static void map_all(void)
 	if (mprotect(at, page, PROT_READ | PROT_WRITE | PROT_EXEC))
 		_exit(23);
 	map_as_library();
-	/* All lengths modulo 8; the longest path that the kernel tells, of PATH_MAX - 9 bytes; longer ones. */
+	/*
+	 * Maps files with paths of all lengths modulo 8, with the longest path that the kernel
+	 * reports (PATH_MAX - 9 bytes), and with longer paths.
+	 */
 	for (i = 0; i < 8; i++)
 		map_far_below(3900 + i);
 	for (i = 4086; i < 4098; i++)
@@ -306,7 +312,10 @@ static unsigned int expect_same(struct __test_metadata *_metadata, FIXTURE_DATA(
 	struct sampler *perf = &self->sampler[PERF], *own = &self->sampler[PERFMON];
 	struct sample end[MAKERS];
 	unsigned int records = 0;
-	/* A CPU may stand still between the two records of a mapping, but no longer than this. */
+	/*
+	 * The two records of a mapping may differ in time because the CPU stood still between them,
+	 * but not by more than this.
+	 */
 	const __u64 most = 1000000000 + clock_ns() - self->opened;
 	size_t words;
 
@@ -360,7 +369,10 @@ static void map_and_execute_setuid_program(void)
 	execute_setuid_program();
 }
 
-/* Has a child call @run, which executes a program, while both events record. */
+/*
+ * While both events record, lets a child call @run, which executes a program. Returns the number of
+ * records.
+ */
 static unsigned int compare_runs(struct __test_metadata *_metadata, FIXTURE_DATA(mmap) *self,
 				 const struct perf_event_attr *wanted, bool of_cpu, int cpu,
 				 void (*run)(void))
@@ -392,8 +404,8 @@ static unsigned int compare(struct __test_metadata *_metadata, FIXTURE_DATA(mmap
 }
 
 /*
- * Both kinds of mapping records, with and without data mappings. With mmap2 alone perf has
- * records only while other events ask for mmap.
+ * Both kinds of mapping records, with and without data mappings. (With mmap2 alone, perf would have
+ * records only while other events ask for mmap.)
  */
 static const struct {
 	struct perf_event_attr attr;
@@ -429,7 +441,10 @@ TEST_F(mmap, mappings_on_a_cpu_are_recorded)
 	EXPECT_LE(25U, compare(_metadata, self, &wanted, true, self->cpu));
 }
 
-/* In a PID namespace, a task has other ids for itself than for an opener outside. */
+/*
+ * A task in a PID namespace has other ids than the ids that an opener outside of the namespace
+ * sees.
+ */
 TEST_F(mmap, mappings_of_a_task_in_a_pid_namespace_are_recorded_as_by_perf)
 {
 	struct perf_event_attr wanted = { .mmap = 1, .mmap2 = 1, .mmap_data = 1 };
@@ -572,7 +587,7 @@ TEST_F(mmap, full_ring_records_how_many_mappings_are_lost)
 	EXPECT_EQ(1, event_fdinfo_number(s->fd, "mmap"));
 }
 
-/* Other events that come and go don't keep the probes. */
+/* Opening and closing events that record no mappings does not keep the probes. */
 TEST_F(mmap, probes_are_removed_although_events_are_opened)
 {
 	struct perf_event_attr attr = recording_attr();

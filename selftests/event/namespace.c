@@ -36,7 +36,7 @@ static pid_t fork_first(struct __test_metadata *_metadata, int *start_pipe)
 	return pid;
 }
 
-/* Starts the process, and expects exit code 0. */
+/* Lets the process start, and expects that its exit code is 0. */
 static void expect_success(struct __test_metadata *_metadata, pid_t pid, int start_pipe)
 {
 	int status;
@@ -190,8 +190,9 @@ TEST_F(event, tasks_outside_of_the_namespace_have_pid_zero)
 			_exit(1);
 		sampler_read(s, &sums, check_numbers, &n);
 		/*
-		 * Other samples are of this process, or of an exiting process. If such a process
-		 * ran in the middle of the loop, it may have taken one of the target's samples.
+		 * Other samples are of this process, or of a process that is exiting. Each time
+		 * such a process has run in the middle of the loop, it may have taken a sample of
+		 * the target.
 		 */
 		switches = target_switches(t) - switches;
 		_exit(n.right + switches >= PERIODS && n.right > n.wrong && !sums.malformed ?
@@ -219,7 +220,7 @@ static bool reload_in_namespace(void)
 	return waitpid(pid, &status, 0) == pid && !status;
 }
 
-/* A container may load the driver for its machine. */
+/* A container may have loaded the driver. Users outside of the container can count nevertheless. */
 TEST_F(event, user_may_count_a_child_if_a_container_has_loaded_the_module)
 {
 	int start_pipe, fd, status;

@@ -55,7 +55,7 @@ FIXTURE_TEARDOWN(nohz)
 		TH_LOG("the module can't be loaded again");
 }
 
-/* Executes a loop for @seconds. Returns the number of interrupts of timers on this CPU. */
+/* Executes a loop for @seconds. Returns the number of timer interrupts on this CPU meanwhile. */
 static long long interrupts_in(double seconds)
 {
 	long long before = cpu_interrupts_of("LOC", CPU);
@@ -66,7 +66,7 @@ static long long interrupts_in(double seconds)
 	return cpu_interrupts_of("LOC", CPU) - before;
 }
 
-/* The other tests would show nothing on a CPU with a tick. */
+/* Checks the machine: on a CPU with a tick, the other tests would prove nothing. */
 TEST_F(nohz, cpu_has_no_tick)
 {
 	long long interrupts = TICKS;
@@ -108,7 +108,7 @@ TEST_F(nohz, counts_are_exact)
 	close(task);
 }
 
-/* The period is longer than a wrap of a narrow counter, and than a second. */
+/* The period takes longer than a wrap of a narrow counter, and longer than a second. */
 TEST_F(nohz, rare_samples_are_exact)
 {
 	const __u64 period = 3 * N / 2 + 1;
@@ -139,7 +139,7 @@ TEST_F(nohz, frequency_is_followed)
 	attr.sample_freq = 1000;
 	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED;
 	ASSERT_EQ(0, sampler_open(s, &event_maker_perfmon, &attr, 0, -1, 7));
-	/* In the first half second the period is found. */
+	/* Takes half a second to find the right period. */
 	ASSERT_LE(0, event_loop_count(s->fd, N));
 	ASSERT_EQ((ssize_t)sizeof(words), read(s->fd, words, sizeof(words)));
 	seconds = words[1] / 1e9;
@@ -150,12 +150,12 @@ TEST_F(nohz, frequency_is_followed)
 	seconds = words[1] / 1e9 - seconds;
 	sampler_read(s, &sums, NULL, NULL);
 	TH_LOG("%lu samples in %.2f s", sums.samples, seconds);
-	/* The host may stop the machine: its clocks run on. */
+	/* Expects only few samples, since the host may stop the machine while the clocks go on. */
 	EXPECT_LT(seconds * 1000 / 50, sums.samples + sums.lost);
 	EXPECT_GT(seconds * 1000 * 2 + 10, sums.samples + sums.lost);
 }
 
-/* Suspended samples go on at the next tick of the module's timer. */
+/* After a suspension, samples resume at the next tick of the module's timer. */
 TEST_F(nohz, throttling_ends)
 {
 	struct perf_event_attr attr = event_every(97);
@@ -196,8 +196,8 @@ static int events_with_an_eighth(struct __test_metadata *_metadata, const int *f
 }
 
 /*
- * Events change their turns at ticks of the module's timer. With eight counters the share of each
- * is two thirds; it is less while the host stops the machine in the turns of others.
+ * Turns change at ticks of the module's timer. With eight counters, each event counts for two
+ * thirds of the time; its share is less if the host stops the machine in the turns of other events.
  */
 TEST_F(nohz, each_event_has_its_turn)
 {

@@ -118,7 +118,7 @@ static _Noreturn void sleep_for_moments(void)
 		usleep(100);
 }
 
-/* Findings in the samples. */
+/* Numbers of samples, and of samples with foreign data. */
 struct foreign_findings {
 	struct kernel_function function;
 	unsigned long samples, in_function, of_others, registers;
@@ -153,8 +153,8 @@ TEST_F(event, samples_in_the_context_switch_have_no_callers_of_another_task)
 	attr.sample_period = period() / 5;
 	attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_CALLCHAIN;
 	/*
-	 * perf walks the stack in the context switch, too, for which the kernel may print "WARNING:
-	 * can't access registers".
+	 * Leaves out perf's call chains in the kernel: perf also walks the stack in the middle of a
+	 * context switch, where the kernel may print "WARNING: can't access registers".
 	 */
 	attr.exclude_callchain_kernel = variant->maker == &event_maker_perf;
 	ASSERT_EQ(0, sampler_open(&sampler, variant->maker, &attr, 0, -1, 8));
@@ -229,7 +229,10 @@ TEST_F(event, samples_of_an_exec_have_no_registers)
 	       findings.in_function);
 	if (!is_perf)
 		EXPECT_EQ(0UL, findings.registers);
-	/* With longer periods, perf may have no sample where it shows registers. */
+	/*
+	 * This is checked only for the usual period: with longer periods, perf may have no sample
+	 * that shows registers.
+	 */
 	if (period() == PERIOD) {
 		EXPECT_LT(0UL, findings.in_function);
 		EXPECT_EQ(is_perf, findings.registers != 0);

@@ -63,7 +63,9 @@ static struct perf_event_attr attr_of(int i)
 {
 	struct perf_event_attr attr = event_every(periods[i]);
 
-	/* Does not count instructions, for which the CPU may have only one counter. */
+	/*
+	 * The other events do not count instructions, for which the CPU may have only one counter.
+	 */
 	if (i)
 		attr.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
 	attr.sample_type |= PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID;
@@ -165,7 +167,10 @@ static const int orders[][EVENTS] = {
 	{ 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 },
 };
 
-/* The ring exists as long as its mapping, whichever event is closed. Other events still write. */
+/*
+ * The ring exists as long as its mapping, whichever event is closed. The events that are left still
+ * write to it.
+ */
 TEST_F(event, events_of_a_ring_are_closed_in_any_order)
 {
 	struct ring_counts ring_counts;
@@ -199,7 +204,7 @@ TEST_F(event, events_of_a_ring_are_closed_in_any_order)
 	}
 }
 
-/* The mapping is removed first. */
+/* The mapping is removed before the events are closed. */
 TEST_F(event, events_outlive_the_mapping_of_their_ring)
 {
 	int i;
@@ -219,7 +224,7 @@ TEST_F(event, events_outlive_the_mapping_of_their_ring)
 	}
 }
 
-/* The other events then behave as if they had never had this ring. */
+/* After a ring has ended, the events that wrote to it behave as if they had never had it. */
 TEST_F(event, ended_ring_counts_as_no_ring)
 {
 	struct ring_counts ring_counts;
@@ -228,7 +233,7 @@ TEST_F(event, ended_ring_counts_as_no_ring)
 	event_ring_unmap(&self->ring);
 	EXPECT_EQ(-EINVAL, event_ioctl(self->fd[1], PERF_EVENT_IOC_PAUSE_OUTPUT, 1));
 	EXPECT_EQ(-EINVAL, set_output(self->fd[2], self->fd[1]));
-	/* A ring of the event's own, of another size. */
+	/* Maps a ring of the event's own, which has another size. */
 	ASSERT_EQ(0, event_ring_map(&self->ring, self->fd[1], 5, false));
 	EXPECT_EQ(0, set_output(self->fd[2], self->fd[1]));
 	run_all(_metadata, self);
@@ -416,7 +421,9 @@ TEST_F(event, memory_of_rings_is_accounted)
 	while ((2 << order) + 1 <= 129 * CPU_COUNT(&cpus))
 		order++;
 	EXPECT_EQ(order, largest_order(variant->maker, 0));
-	/* The second time allows the same order, since the first has freed all memory. */
+	/*
+	 * The same order is possible a second time, since the first ring has freed all its memory.
+	 */
 	EXPECT_EQ(order, largest_order(variant->maker, 0));
 	EXPECT_EQ(LARGEST_ORDER, largest_order(variant->maker, MAY_LOCK));
 }

@@ -66,7 +66,10 @@ static struct {
 	{ "namespaced", 0, -1 },	/* in the namespace of the caller `namespaced` */
 	{ "kernel-thread", 2, -1 },
 	{ "cpu", -1, 0 },
-	/* From here on cgroups, whose directories all callers have open: `pid` is the descriptor. */
+	/*
+	 * The following targets are cgroups. All callers have their directories open: `pid` is the
+	 * descriptor.
+	 */
 	{ "cgroup", -1, 0 },		/* the root */
 	{ "owned-cgroup", -1, 0 },	/* below the root; the directory and its files are the user's */
 	{ "sampled-cgroup", -1, 0 },	/* the same, with samples */
@@ -104,7 +107,7 @@ static int enter_new_namespace(void)
 	snprintf(map, sizeof(map), "0 %u 1", USER);
 	if (unshare(CLONE_NEWUSER))
 		return -errno;
-	/* A process that is not dumpable has files in /proc that belong to root. */
+	/* Becomes dumpable again: otherwise the files of this process in /proc belong to root. */
 	prctl(PR_SET_DUMPABLE, 1);
 	return write_file("/proc/self/uid_map", map);
 }

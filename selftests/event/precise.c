@@ -61,7 +61,7 @@ static const __u64 periods[] = {
 	2, 3, 4, 5, 7, 16, 31, 97, 101, 256, PERIOD, 4096, 10007, 65537, 100003, 1000003,
 };
 
-/* Samples loops with each of the periods, which are @longer by as many events. Returns the number of samples. */
+/* Samples loops with each of the periods plus @longer events. Returns the number of samples. */
 static unsigned long sample_all_periods(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 					const FIXTURE_VARIANT(event) *variant, __u64 longer)
 {
@@ -81,7 +81,7 @@ static unsigned long sample_all_periods(struct __test_metadata *_metadata, FIXTU
 	return samples;
 }
 
-/* With SAMPLES in the environment, loops are sampled until there are as many samples. */
+/* With SAMPLES in the environment, loops are sampled until there are that many samples. */
 TEST_F_TIMEOUT(event, each_sample_is_at_the_predicted_instruction, 36000)
 {
 	unsigned long wanted = env_number("SAMPLES", 1), samples = 0, more;
@@ -137,7 +137,7 @@ TEST_F(event, samples_have_all_parts)
 	EXPECT_EQ((__u32)getpid(), sample.pid);
 	EXPECT_EQ((__u32)self->cpu, sample.cpu);
 	EXPECT_EQ(PERIOD, sample.period);
-	/* An event of instructions is no access. */
+	/* The event is instructions, so its samples have no access to memory. */
 	EXPECT_EQ(0ULL, sample.addr);
 	EXPECT_EQ(0ULL, sample.weight);
 	EXPECT_EQ(0ULL, sample.data_src & (PERF_MEM_S(OP, LOAD) | PERF_MEM_S(OP, STORE)));
@@ -165,8 +165,8 @@ TEST_F(event, a_read_while_it_counts_is_exact)
 #define FREEZE_COUNTERS	(1ULL << 12)
 
 /*
- * Other software lets interrupts freeze the counters. The interrupt of a full buffer, with which no counter
- * overflows, lets them go on as well.
+ * Other software has set the bit that lets a PMI freeze the counters. The module lets them go on
+ * again, even after the interrupt of a full buffer, which comes without an overflow of a counter.
  */
 TEST_F(event, counters_go_on_after_the_interrupt_of_a_full_buffer)
 {
@@ -226,7 +226,10 @@ TEST_F(event, samples_without_room_are_reported_as_lost)
 DEFINE_LOOP(first)
 DEFINE_LOOP(second)
 
-/* A ring that overwrites has the newest samples, also if more come at once than it has room for. */
+/*
+ * A ring that overwrites has the newest samples, even if more samples come at once than it has room
+ * for.
+ */
 TEST_F(event, newest_samples_overwrite_the_oldest)
 {
 	struct perf_event_attr attr = precise_every(101);
@@ -251,7 +254,10 @@ TEST_F(event, newest_samples_overwrite_the_oldest)
 	/* The head includes the bytes of all samples, also of those that are overwritten. */
 	size = head / (values[0] / 101);
 	EXPECT_EQ(values[0] / 101 * size, head);
-	/* The page has about a hundred samples, and the second loop had about two thousand. */
+	/*
+	 * The page has room for about a hundred samples, and the second loop has about two
+	 * thousand.
+	 */
 	for (newest = 0, i = 1; i <= 4096 / size; i++) {
 		ASSERT_TRUE(event_ring_at(&s->ring, head - i * size, &s->record));
 		ASSERT_EQ(size, s->record.header.size);
@@ -396,8 +402,8 @@ TEST_F(event, inheriting_children_have_their_own_samples)
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct tasks tasks = { .tid = { gettid() } };
 	/*
-	 * With swapped contexts, a task continues after each switch with the rest of another task's
-	 * period, and may have a sample less.
+	 * If contexts are swapped, a task continues after each switch with the rest of another
+	 * task's period, and may have one sample fewer.
 	 */
 	unsigned long swaps[4] = { thread_switches() };
 	struct rusage usage;
@@ -496,7 +502,10 @@ TEST_F(event, samples_are_throttled_only_between_throttle_records)
 	__u64 count[2];
 	int i;
 
-	/* The limits of perf are lifted, as are those of the module in all other tests. */
+	/*
+	 * Tests only the module with its default limits: perf's limits are lifted, and the other
+	 * variant sets parameters of its own.
+	 */
 	if (variant->maker == &event_maker_perf || variant->parameters)
 		return;
 	ASSERT_EQ(0, module_reload("perf_event_max_sample_rate=1250"));
@@ -518,7 +527,10 @@ TEST_F(event, samples_are_throttled_only_between_throttle_records)
 	EXPECT_LT(0UL, t.times);
 	EXPECT_LT(0UL, sums.samples);
 	EXPECT_LT(0UL, sums.lost);
-	/* LOST also has the number of lost THROTTLE records. A sample may be due that is not taken yet. */
+	/*
+	 * LOST records also have the number of lost THROTTLE records. A sample may be due and not
+	 * taken yet.
+	 */
 	ASSERT_EQ((ssize_t)sizeof(count), read(s->fd, count, sizeof(count)));
 	EXPECT_GE(count[0] / 2, sums.samples + count[1]);
 	EXPECT_LE(count[0] / 2 - 1, sums.samples + count[1]);
@@ -556,7 +568,10 @@ TEST_F(event, throttled_samples_cause_no_interrupts)
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
 	all = nmis_of_loop(_metadata, self, variant,
 			   "perf_event_max_sample_rate=0 perf_cpu_time_max_percent=0", &ticks);
-	/* One interrupt in a tick of 4 ms. On a busy host the loop takes many ticks. */
+	/*
+	 * With the limit there is one interrupt in each tick of 4 ms. On a busy host the loop takes
+	 * many ticks.
+	 */
 	few = nmis_of_loop(_metadata, self, variant, "perf_event_max_sample_rate=250", &ticks);
 	TH_LOG("%lld NMIs without limits, %lld in %lld ticks when throttled", all, few, ticks);
 	EXPECT_LT(1000, all);
@@ -647,9 +662,9 @@ static void check_place_in_period(const struct sample *s, void *data)
 }
 
 /*
- * Executes short pieces of the loop until one more sample has come, reads all samples, and expects
- * that the sum of their periods is the count. When a period has ended, the next one may be longer,
- * as the frequency asks for.
+ * Executes short pieces of the loop until one more sample has come, and reads all samples. Expects
+ * that the sum of their periods is the count. (Each period may be longer than the period before, as
+ * the frequency asks for.)
  */
 static void expect_all_counted(struct __test_metadata *_metadata, struct sampler *s,
 			       struct sample_sums *sums, struct place_in_period *r)
@@ -668,9 +683,9 @@ static void expect_all_counted(struct __test_metadata *_metadata, struct sampler
 }
 
 /*
- * Emulated time is uneven, and there are fewer samples while the host has other work, and more
- * after that until the period is adjusted. With EVEN, time is counted in instructions (run
- * --icount).
+ * Returns whether the number of samples is about right. Emulated time is uneven: there are fewer
+ * samples while the host has other work, and afterwards more, until the period is adjusted. With
+ * EVEN, time is counted in instructions (run --icount).
  */
 static bool is_right_rate(__u64 wanted, unsigned long samples)
 {
@@ -768,7 +783,7 @@ TEST_F(event, samples_wake_the_reader_of_another_ring)
 	struct pollfd polled = { .events = POLLIN };
 	int fd;
 
-	/* perf counts the samples of each event by itself. */
+	/* perf counts the samples of each event separately. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	owner.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
@@ -848,12 +863,15 @@ TEST_F(event, registers_are_left_as_they_were)
 	ASSERT_EQ(0, event_disable(s->fd));
 	sampler_close(s);
 	ASSERT_EQ(0, wait_until_idle());
-	/* PEBS_ENABLE first, since its counters must not use the DS area. */
+	/* Restores PEBS_ENABLE first, because no counter may have PEBS while DS_AREA is wrong. */
 	for (i = ARRAY_SIZE(foreign_values); i--; ) {
 		if (!present[i])
 			continue;
 		ASSERT_EQ(0, msr_read(self->cpu, foreign_values[i].msr, &after));
-		/* perf has written its own address when it opened its first event, a place-holder. */
+		/*
+		 * Leaves out DS_AREA with a place-holder: when perf opened this event, it wrote its
+		 * own address.
+		 */
 		if (foreign_values[i].msr == MSR_IA32_DS_AREA && module_has_place_holder())
 			continue;
 		EXPECT_EQ(foreign_values[i].value, after) {
@@ -896,15 +914,18 @@ TEST_F(event, unsupported_attributes_are_refused)
 {
 	unsigned int i;
 
-	/* perf supports these attributes, or opens events without samples. */
+	/*
+	 * Tests only the module: perf supports these attributes, or opens events that have no
+	 * samples.
+	 */
 	if (variant->maker == &event_maker_perf)
 		return;
 	for (i = 0; i < ARRAY_SIZE(unsupported_changes); i++) {
 		struct perf_event_attr attr = precise_every(PERIOD);
 
 		/*
-		 * The format that merges samples has period 1, as precise_each.c shows, and only
-		 * this format has no address.
+		 * The format that merges samples supports period 1 (precise_each.c), and is the
+		 * only one without an address.
 		 */
 		if (unsupported_changes[i] == (env_number("MERGED", 0) ? has_period_1 : has_address))
 			continue;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Precise samples with branch records that the processor writes itself (PEBS, from format 4 on). Each
- * has the branches before it, those of its program alone, and one interrupt serves many samples.
+ * Precise samples with branch records that the processor writes itself (PEBS, from format 4 on). A
+ * sample has the branches before it, and only branches of its own program. One interrupt serves
+ * many samples.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -98,7 +99,9 @@ static enum branch newest_at(const struct branch_addresses *a, __u64 ip)
 	return ip == a->jump ? JUMP : BRANCHES;
 }
 
-/* The branches that samples should have, and those that they have. */
+/*
+ * The branches that samples should have, and the numbers of samples and branches that were found.
+ */
 struct findings {
 	struct branch_addresses addresses;
 	enum branch kind;	/* the only kind that is recorded; BRANCHES: all kinds are */
@@ -128,7 +131,7 @@ static void check_branches(const struct sample *s, void *data)
 	for (i = 0; i < s->branch_count; i++) {
 		enum branch found = branch_of(&f->addresses, &s->branches[i]);
 
-		/* Older branches are from before the loop. */
+		/* Older branches were recorded before the loop. */
 		if (found == BRANCHES && i && s->branches[i].to == f->addresses.call)
 			break;
 		is_wrong |= found != expected;
@@ -139,7 +142,10 @@ static void check_branches(const struct sample *s, void *data)
 			expected = (expected + 1) % BRANCHES;
 	}
 	f->wrong += is_wrong;
-	/* A return from an interrupt, which belongs to the kernel, may be among the recorded ones. */
+	/*
+	 * One branch may be missing: a return from an interrupt, which belongs to the kernel, may
+	 * be among the records.
+	 */
 	f->incomplete += s->branch_count < depth - 1;
 	f->all_indexes &= s->branch_index;
 }
@@ -218,7 +224,10 @@ TEST_F(event, branches_are_those_of_the_requested_kind)
 	}
 }
 
-/* Types, an index that the record does not tell, no flags; and parts of a sample behind the branches. */
+/*
+ * Requests types, the index (which these records do not have), no flags, and parts of a sample that
+ * follow the branches.
+ */
 TEST_F(event, parts_of_branches_are_those_that_are_requested)
 {
 	const bool has_types = branch_records()->types;
@@ -234,7 +243,7 @@ TEST_F(event, parts_of_branches_are_those_that_are_requested)
 			    PERF_SAMPLE_DATA_SRC;
 	sample_branches(_metadata, variant, s, attr, ROUNDS, &bare);
 	EXPECT_EQ(~0ULL, bare.all_indexes);
-	/* perf omits the flags only where it has to read them from a register of their own. */
+	/* perf omits the flags only if it has to read them from a separate register. */
 	if (variant->maker != &event_maker_perf)
 		EXPECT_EQ(0UL, bare.flags);
 	ASSERT_TRUE(sample_parse(&s->record, &s->parts, &sample));
@@ -268,7 +277,7 @@ TEST_F(event, one_interrupt_serves_many_samples)
 	EXPECT_GT(sums.samples / 16, (unsigned long)nmis);
 }
 
-/* A program runs straight on from the target of a branch to the next branch. */
+/* A run: the instructions from the target of a branch up to the next branch. */
 #define LONGEST_RUN	0x10000
 
 static bool leads_to(const struct perf_branch_entry *b, __u64 ip)
@@ -405,8 +414,8 @@ static pid_t fork_loop(bool runs_second_loop, int *start_pipe)
 }
 
 /*
- * Expects that the samples of two programs have their own branches only. @beside: an event of the
- * CPU without branches has its records in the same buffer.
+ * Expects that the samples of two programs have only branches of their own program. If @beside is
+ * set, the records of an event of the CPU without branches are in the same buffer.
  */
 static void expect_own_branches(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 				const FIXTURE_VARIANT(event) *variant, bool beside)
@@ -454,7 +463,10 @@ TEST_F(event, programs_on_one_cpu_see_their_own_branches_alone)
 
 TEST_F(event, programs_beside_an_event_of_the_cpu_see_their_own_branches_alone)
 {
-	/* perf's events with branches and others in turns lose samples at switches. */
+	/*
+	 * Tests only the module: if events with and without branches alternate, perf loses samples
+	 * at switches.
+	 */
 	if (variant->maker == &event_maker_perf)
 		return;
 	expect_own_branches(_metadata, self, variant, true);
@@ -516,7 +528,7 @@ TEST_F(event, users_see_no_branch_of_the_kernel)
 #define MSR_PEBS_DATA_CFG	0x3f2
 #define DATA_CFG_BRANCHES	(1ULL << 3)
 
-/* Long records are written only while an event wants their branches. */
+/* The processor writes long records, with branches, only while an event wants them. */
 TEST_F(event, records_have_branches_while_an_event_wants_them)
 {
 	struct sampler *s = &self->samplers[0], *other = &self->samplers[1];
@@ -553,7 +565,10 @@ static void check_stale(const struct sample *s, void *data)
 	t->stale += s->branch_count && !is_between(s->branches[0].from, first_begin, first_end);
 }
 
-/* Other software switches the records off. Later samples have no branches from before that. */
+/*
+ * Other software switches the branch records off. Later samples have no branches from the time
+ * before.
+ */
 TEST_F(event, branches_from_before_the_records_were_switched_off_are_not_shown)
 {
 	const struct branch_records *records = branch_records();
@@ -563,7 +578,7 @@ TEST_F(event, branches_from_before_the_records_were_switched_off_are_not_shown)
 	__u64 value;
 	int i;
 
-	/* perf shows them. */
+	/* Tests only the module: perf shows such branches. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	open_with_branches(_metadata, variant, s, with_branches(PERIOD, PERF_SAMPLE_BRANCH_ANY), 0);
@@ -596,8 +611,9 @@ static void check_empty(const struct sample *s, void *data)
 }
 
 /*
- * An event of the CPU that reads the records in interrupts comes and goes, so that interrupts freeze the
- * records or don't. An interrupt in the middle of this change does not take the records for broken.
+ * An event of the CPU that reads the branch records in interrupts is opened and closed, so
+ * interrupts begin and cease to freeze the records. The module must not take the records for broken
+ * if an interrupt comes in the middle of such a change.
  */
 TEST_F(event, branches_are_kept_when_freezing_begins_and_ends)
 {
@@ -609,7 +625,10 @@ TEST_F(event, branches_are_kept_when_freezing_begins_and_ends)
 	struct empty e = { .samples = 0 };
 	int fd[2], i;
 
-	/* perf has no such event on the CPU beside that of the task. */
+	/*
+	 * Tests only the module: perf can't have such an event of the CPU beside the event of the
+	 * task.
+	 */
 	if (variant->maker == &event_maker_perf)
 		return;
 	freezing.sample_type |= PERF_SAMPLE_BRANCH_STACK;
@@ -629,7 +648,10 @@ TEST_F(event, branches_are_kept_when_freezing_begins_and_ends)
 		first_loop(200);
 		if (i % 500)
 			continue;
-		/* Otherwise reading a sample would lead to others. */
+		/*
+		 * The event is disabled, because otherwise reading a sample would cause further
+		 * samples.
+		 */
 		ASSERT_EQ(0, event_disable(s->fd));
 		sampler_read(s, &sums, check_empty, &e);
 		ASSERT_EQ(0, event_enable(s->fd));
@@ -659,9 +681,9 @@ static void check_foreign(const struct sample *s, void *data)
 }
 
 /*
- * Other software switches the records off while an event of the CPU reads them in interrupts, too. When
- * this event is disabled, and interrupts freeze the records no more, the records stay off until the module
- * has emptied them.
+ * Other software switches the records off while an event of the CPU reads them in interrupts, too.
+ * When this event is disabled, interrupts no longer freeze the records. The records must still stay
+ * off until the module has emptied them.
  */
 TEST_F(event, branches_from_before_stay_hidden_if_freezing_ends)
 {
@@ -674,7 +696,10 @@ TEST_F(event, branches_from_before_stay_hidden_if_freezing_ends)
 	char path[32];
 	int i, msr;
 
-	/* perf shows them. The shortest period of Golden Cove has more branches than there are records. */
+	/*
+	 * Tests only the module: perf shows such branches. The shortest period of Golden Cove has more
+	 * branches than there are records.
+	 */
 	if (variant->maker == &event_maker_perf || records->types)
 		return;
 	snprintf(path, sizeof(path), "/dev/cpu/%d/msr", self->cpu);
@@ -683,7 +708,7 @@ TEST_F(event, branches_from_before_stay_hidden_if_freezing_ends)
 	attr.sample_type |= PERF_SAMPLE_BRANCH_STACK;
 	attr.branch_sample_type = PERF_SAMPLE_BRANCH_ANY;
 	ASSERT_EQ(0, sampler_open(freezing, variant->maker, &attr, -1, self->cpu, ORDER));
-	/* A period of a loop's rounds has fewer branches than there are records. */
+	/* The period is so short that it has fewer branches than there are records. */
 	open_with_branches(_metadata, variant, s, with_branches(53, PERF_SAMPLE_BRANCH_ANY), 0);
 	ASSERT_EQ(0, event_enable(s->fd));
 	for (i = 0; i < 20; i++) {
@@ -691,7 +716,10 @@ TEST_F(event, branches_from_before_stay_hidden_if_freezing_ends)
 		ASSERT_EQ(0, msr_read(self->cpu, records->enable, &enabled));
 		disabled = enabled & ~records->enable_bit;
 		second_loop(5000 + i);
-		/* msr_write() has more branches than there are records. */
+		/*
+		 * Writes the register without msr_write(), which has more branches than there are
+		 * records.
+		 */
 		ASSERT_EQ((ssize_t)sizeof(disabled),
 			  pwrite(msr, &disabled, sizeof(disabled), records->enable));
 		ASSERT_EQ(0, event_disable(freezing->fd));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Precise samples of cgroups: those of the tasks of the cgroup alone, each with its task, while programs of
- * several cgroups share a CPU.
+ * Precise samples of cgroups: only tasks of the cgroup are sampled, and each sample has its task,
+ * while programs of several cgroups share a CPU.
  */
 #include <errno.h>
 #include <sched.h>
@@ -113,7 +113,7 @@ static pid_t fork_program(const char *cgroup, bool runs_second_loop, int *start_
 	_exit(0);
 }
 
-/* The samples of two programs; index 1 is the one with the second loop. */
+/* The numbers of samples of two programs. Index 1 is the program with the second loop. */
 struct programs {
 	pid_t pid[2];
 	unsigned long in_loop[2], of_program[2];
@@ -176,7 +176,10 @@ TEST_F(event, samples_show_no_program_of_another_cgroup)
 	EXPECT_EQ(0UL, p.wrong);
 }
 
-/* A switch between a cgroup and an inner one goes on with the same window of the outer one's event. */
+/*
+ * At a switch between a cgroup and a cgroup inside of it, the window of the outer cgroup's event
+ * stays open.
+ */
 TEST_F(event, samples_of_inner_cgroups_have_their_task)
 {
 	struct sampler *s = &self->samplers[0];
@@ -197,7 +200,7 @@ TEST_F(event, samples_of_the_kernel_show_no_other_task)
 	struct sampler *s = &self->samplers[0];
 	struct programs p;
 
-	/* perf's samples that are late in a switch are those of the next task. */
+	/* Tests only the module: in perf, a sample that is late at a switch gets the next task. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	attr.exclude_kernel = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Precise samples of a whole CPU: the processor's records do not name their task, and yet each
- * sample has the task that executed the instruction.
+ * Precise samples of a whole CPU: each sample has the task that executed the instruction, although
+ * the processor's records do not name the task.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -150,7 +150,10 @@ static void share_cpu(struct __test_metadata *_metadata, FIXTURE_DATA(event) *se
 	for (i = 0; i < count; i++) {
 		unsigned long expected = (i + 1) * 10 * LOOP_INSNS * N / PERIOD;
 
-		/* A turn may have a sample more or less than its length suggests. */
+		/*
+		 * Each turn of a program may have one sample more or fewer than its length
+		 * suggests.
+		 */
 		EXPECT_LE(expected, programs.samples[i] + TURNS);
 		EXPECT_GE(expected + TURNS, programs.samples[i]);
 	}
@@ -176,7 +179,7 @@ TEST_F(event, each_sample_is_at_the_predicted_instruction)
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
 	for (i = 0; i < ARRAY_SIZE(periods); i++) {
 		__u64 period = periods[i];
-		/* Not more samples than the ring has room for. */
+		/* The loop has at most as many samples as the ring has room for. */
 		unsigned long n = period < 101 ? 1000 * period : period < PERIOD ? N : 20 * N;
 
 		begin_samples(_metadata, variant, s, precise_every(period), self->cpu);
@@ -354,7 +357,7 @@ TEST_F(event, samples_of_children_come_before_their_end)
 	struct rusage usage;
 	int i;
 
-	/* perf's samples may come later. */
+	/* Tests only the module: perf's samples may come later. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	attr.task = 1;
@@ -399,7 +402,7 @@ TEST_F(event, samples_and_records_of_mappings_are_in_order)
 	void *area;
 	int fd;
 
-	/* perf's samples may come later. */
+	/* Tests only the module: perf's samples may come later. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	attr.mmap = 1;
@@ -484,7 +487,7 @@ TEST_F(event, samples_survive_cpu_hotplug)
 	struct sampler *s = &self->samplers[0];
 	int i;
 
-	/* perf's events of a CPU end when it goes offline. */
+	/* Tests only the module: perf's events of a CPU end when the CPU goes offline. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	FIND_CPU_TO_SWITCH(c);
@@ -581,7 +584,10 @@ static pid_t fork_yielding(int *start_pipe)
 	_exit(0);
 }
 
-/* Expects a sample for each @period of the count, unless samples were throttled. */
+/*
+ * Expects a sample for each @period of the count; fewer samples are allowed if samples were
+ * throttled.
+ */
 static void expect_unthrottled(struct __test_metadata *_metadata, struct sampler *s,
 			       unsigned long period)
 {
@@ -596,9 +602,9 @@ static void expect_unthrottled(struct __test_metadata *_metadata, struct sampler
 }
 
 /*
- * With a place-holder, perf's handler runs after the module's in the same NMI, and would take the
- * buffer's interrupt and its records for its own. Late samples need their interrupt soon,
- * but samples of the kernel go on in perf's handler.
+ * With a place-holder, perf's handler runs after the module's handler in the same NMI, and would
+ * take the buffer's interrupt and its records for its own. Late samples need an interrupt soon, and
+ * samples of the kernel continue in perf's handler.
  */
 TEST_F(event, late_samples_leave_no_interrupt_to_perf)
 {
@@ -618,7 +624,10 @@ TEST_F(event, late_samples_leave_no_interrupt_to_perf)
 	}
 	ASSERT_EQ(0, watch_perfs_handler());
 	begin_samples(_metadata, variant, of_kernel, kernel_attr, self->cpu);
-	/* At many switches one instruction is left to the next sample. */
+	/*
+	 * The period is so short that at many switches only one instruction is left to the next
+	 * sample.
+	 */
 	open_sampler(_metadata, variant, of_task, precise_every(11), pid[0]);
 	ASSERT_EQ(0, event_enable(of_task->fd));
 	for (i = 0; i < 2; i++)
@@ -635,10 +644,11 @@ TEST_F(event, late_samples_leave_no_interrupt_to_perf)
 }
 
 /*
- * While the module reads the buffer, no counter may write to it, also if an interrupt of another event comes
- * meanwhile: with a place-holder, perf's handler follows, which enables the counters at its end. Two
- * counters of the same instructions are paused at the same moments, so they have the same count, unless
- * a record was overwritten: of the one whose period is long there are hardly any.
+ * While the module reads the buffer, no counter may write to it, even if an interrupt of another
+ * event comes meanwhile. With a place-holder, perf's handler follows in such an interrupt, and
+ * enables the counters at its end. The test has two counters of the same instructions, one of them
+ * with a long period, and so with hardly any records. Both are paused at the same moments, so their
+ * counts are equal unless a record was overwritten.
  */
 TEST_F(event, interrupts_while_the_buffer_is_read_lose_no_record)
 {
@@ -649,8 +659,9 @@ TEST_F(event, interrupts_while_the_buffer_is_read_lose_no_record)
 	int fd, i;
 
 	/*
-	 * Without a place-holder perf's handler does nothing. The counts then differ by the interrupts between
-	 * the ends of the two windows, at each read (known-issues).
+	 * Tests only a module with place-holders: without one, perf's handler does nothing, and the
+	 * counts differ at each read by the interrupts between the ends of the two windows
+	 * (known-issues).
 	 */
 	if (variant->maker == &event_maker_perf || !module_has_place_holder())
 		return;

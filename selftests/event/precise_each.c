@@ -105,8 +105,8 @@ TEST_F(event, each_instruction_has_its_number)
 }
 
 /*
- * Windows in which only the instructions of enabling and disabling are executed, and windows with a
- * loop, in turn
+ * Windows without a loop, in which only the instructions of enabling and disabling are executed,
+ * alternate with windows with a loop
  */
 TEST_F(event, windows_have_all_their_instructions)
 {
@@ -123,7 +123,7 @@ TEST_F(event, windows_have_all_their_instructions)
 	check_executions(_metadata, s, gettid(), N);
 }
 
-/* The parent and a child share the CPU, and switch often. */
+/* A parent and a child share the CPU, and the CPU switches between them often. */
 TEST_F(event, tasks_have_their_own_numbers)
 {
 	struct sampler *s = &self->samplers[0];

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Precise samples of the kernel's stores show no address of a setuid program while it is being
- * executed, to a user who may not examine it.
+ * A user who may not examine a setuid program samples the kernel's stores while the program is
+ * being executed. The precise samples must not show any address of the program.
  *
  * The event of a user counts the kernel until the end of the exec. By then the kernel has written a
- * pointer for each argument to the stack of the new program. There are many arguments, so that
- * samples are at these stores. Their addresses would show where the stack is.
+ * pointer for each argument to the stack of the new program. The program has many arguments, so
+ * that there are samples of these stores. The addresses of these stores would show where the stack
+ * is.
  */
 #include <poll.h>
 #include <signal.h>
@@ -46,7 +47,10 @@ FIXTURE_VARIANT(stores)
 	__u64 parts;	/* further parts of the samples */
 };
 
-/* The processor's buffer has room for many records. Periods of the kernel are at least 256. */
+/*
+ * The processor's buffer holds many records until they are read. The period is short, but at least
+ * 256, as the module requires for the kernel.
+ */
 FIXTURE_VARIANT_ADD(stores, buffered) { .period = 257 };
 
 /* Each record causes an interrupt. The module delays the next record by 4096 events. */

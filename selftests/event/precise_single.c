@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Precise samples with an interrupt each, which have call chains, registers and counts, wake their
- * reader, send signals and are limited in number. Each is at exactly the instruction of the
- * overflow, as precise samples without an interrupt are.
+ * Precise samples for which the processor interrupts each time. Such samples have call chains,
+ * registers and counts, wake their reader, send signals, and are limited in number. Like other
+ * precise samples, each sample is at exactly the instruction of the overflow.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -104,8 +104,8 @@ static long long nmis_of_loop(struct __test_metadata *_metadata, FIXTURE_DATA(ev
 }
 
 /*
- * A ring whose reader is woken for each sample, which an event gets while it runs: each sample has an
- * interrupt from then on. (perf decides this when the event is opened.)
+ * While an event runs, it gets a ring whose reader is woken for each sample. From then on each
+ * sample has an interrupt. (perf decides this when the event is opened.)
  */
 TEST_F(event, a_new_ring_has_each_sample_at_once)
 {
@@ -133,7 +133,10 @@ TEST_F(event, only_samples_that_need_an_interrupt_have_one)
 	unsigned long samples;
 	long long nmis;
 
-	/* The counters of the other variant overflow meanwhile. */
+	/*
+	 * Not for the variant `overflows`, whose counters also overflow between samples, which
+	 * causes further NMIs.
+	 */
 	if (variant->parameters)
 		return;
 	nmis = nmis_of_loop(_metadata, self, variant, with_chains(PERIOD), &samples);
@@ -217,8 +220,8 @@ static void check_rounds(struct rounds *r, __u64 abi, const __u64 *values)
 		return;
 	}
 	/*
-	 * Leaves out the instruction pointer, the flags, and the stack pointer, which
-	 * event_registers checks.
+	 * Does not check the instruction pointer, the flags and the stack pointer: the test
+	 * event_registers does.
 	 */
 	for (i = 0; i < 64; i++) {
 		if (!(REGISTERS & 1ULL << i))
@@ -258,8 +261,8 @@ static void expect_rounds(struct __test_metadata *_metadata, struct sampler *s,
 	EXPECT_LE(LOOP_INSNS * N / EVEN - 1, r.samples);
 	EXPECT_EQ(0UL, r.wrong);
 	/*
-	 * The interrupt may come so late (pmu-skid, of this number of instructions) that it interrupts the
-	 * kernel while that saves the program's registers.
+	 * The interrupt may come up to SKID instructions late (pmu-skid). It may then interrupt the
+	 * kernel while the kernel saves the program's registers.
 	 */
 	EXPECT_GE(env_number("SKID", 0) ? 2 + r.samples / 50 : 0, r.absent);
 	EXPECT_EQ(0UL, sums.lost);
@@ -396,7 +399,7 @@ TEST_F(event, samples_without_an_interrupt_are_exact_beside)
 	ASSERT_EQ(0, event_disable(single->fd));
 	ASSERT_EQ(0, event_disable(large->fd));
 	check_places(_metadata, variant, single, PERIOD, gettid(), LOOP_INSNS * n);
-	/* Two calls more are between ENABLE and DISABLE of the other event. */
+	/* Between ENABLE and DISABLE of the other event there are two more calls. */
 	expect_samples(_metadata, variant, large, 997, NULL, NULL);
 }
 
@@ -417,7 +420,7 @@ TEST_F(event, a_read_while_it_counts_is_exact)
 	expect_samples(_metadata, variant, s, 101, NULL, NULL);
 }
 
-/* Signals at overflows, and how many of them were the last. */
+/* Number of signals at overflows, and number of signals that said that no more signals follow. */
 static int signals, last_signals;
 
 static void on_signal(int number, siginfo_t *info, void *context)
@@ -453,7 +456,9 @@ TEST_F(event, refresh_limits_the_samples_of_an_event_that_needed_no_interrupts)
 	ASSERT_EQ(0, event_disable(s->fd));
 	sampler_read(s, &sums, check_place, &p);
 	EXPECT_LE(LOOP_INSNS * N / p.period, sums.samples);
-	/* perf limits the interrupts for full buffers instead. */
+	/*
+	 * perf limits the number of interrupts for full buffers instead of the number of samples.
+	 */
 	if (variant->maker == &event_maker_perf)
 		return;
 	send_signals(_metadata, s->fd);
@@ -572,14 +577,17 @@ TEST_F(event, overwritten_ring_has_the_newest_samples)
 		labelled_loop(N / 10);
 		head = __atomic_load_n(&((struct perf_event_mmap_page *)pages)->data_head,
 				       __ATOMIC_ACQUIRE);
-		/* Each piece has 19 samples, without a system call in it. */
+		/* Each piece of the loop has 19 samples, and makes no system call. */
 		EXPECT_GE(last - 19 * 48, head) {
 			TH_LOG("piece %d: from %lld to %lld", i, (long long)last, (long long)head);
 		}
 		last = head;
 	}
 	ASSERT_EQ(0, event_disable(fd));
-	/* From the newest record to older ones, which the samples of DISABLE may have replaced. */
+	/*
+	 * Reads from the newest record to older records. Samples of the call DISABLE may have
+	 * replaced the oldest of them.
+	 */
 	for (words = 0; words < 400; words += data[at] >> 51) {
 		at = (last / 8 + words) % 512;
 		ASSERT_NE(0ULL, data[at] >> 51);
@@ -755,7 +763,10 @@ TEST_F(event, kernel_is_sampled_with_permission)
 	EXPECT_LT(0UL, m.kernel);
 	EXPECT_EQ(0UL, m.wrong);
 	EXPECT_FALSE(sums.malformed);
-	/* A sample that is due when the event is disabled comes after it was enabled again. */
+	/*
+	 * A sample that is due when the event is disabled is taken only after the event is enabled
+	 * again, so it may be missing.
+	 */
 	EXPECT_LE(sums.samples + values[1], periods);
 	EXPECT_GE(sums.samples + values[1] + 1, periods);
 	/* On the debug kernel a handler takes almost a period. */

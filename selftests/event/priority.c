@@ -4,9 +4,9 @@
  * their events.
  *
  * A reader of SCHED_IDLE on a CPU with busy loops runs some milliseconds per second. If it is
- * preempted while it holds a lock, other programs have to wait for the lock: they sleep, which the
- * kernel counts. The calls of the module never do. The length of a call is compared with that of perf in the
- * same boot, since it depends on the host.
+ * preempted while it holds a lock, other programs have to wait for the lock. They sleep meanwhile,
+ * and the kernel counts their sleeps. Calls of the module must never sleep. The length of a call is
+ * compared with perf's in the same boot, since it depends on the host.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -41,10 +41,11 @@
 #define SECONDS	env_number("SECONDS", 4)
 
 /*
- * The longest time of the module may be FACTOR times the longest time of perf. On a busy host
- * both may be stopped for some time, most of all at CPU hotplug and sleep, for which many threads
- * must run on a CPU with busy loops. So times below FLOOR always pass, and there are more attempts: a lock
- * of the reader's delays others in each of them, since each lasts for SECONDS.
+ * The longest time of the module may be FACTOR times the longest time of perf. On a busy host both
+ * may be stopped for some time, most of all at CPU hotplug and sleep, for which many threads must
+ * run on a CPU with busy loops. So times below FLOOR always pass, and a failed comparison is
+ * repeated: a lock of the reader would delay others in each attempt, since an attempt lasts for
+ * SECONDS.
  */
 #define FACTOR		3
 #define FLOOR		1.0
@@ -53,7 +54,7 @@
 
 #define N	1000000UL
 
-/* A period that does not end while an event is open. */
+/* A period so long that it does not end while an event is open. */
 #define SAMPLED	1000000007UL
 
 /* Memory that children and test share. */
@@ -104,7 +105,7 @@ FIXTURE_TEARDOWN(priority)
 	end_children(&self->group);
 	if (self->spinner.pid)
 		spinner_stop(&self->spinner);
-	/* Fails with EINVAL if the CPU is online, as it should be. */
+	/* If the CPU is online, as it should be, this call fails with EINVAL. */
 	cpu_set_online(self->online, "1");
 	close(self->online);
 }
@@ -304,7 +305,10 @@ static double sleep_and_wake_up(struct __test_metadata *_metadata,
 	return longest;
 }
 
-/* Compares what the whole system does while the idle readers read events of perf, and of the module. */
+/*
+ * Compares operations of the whole system while the idle readers read events of perf with the same
+ * operations while they read events of the module.
+ */
 static void compare_system(struct __test_metadata *_metadata, FIXTURE_DATA(priority) *self,
 			   const char *what,
 			   double (*measure)(struct __test_metadata *_metadata,
@@ -393,7 +397,10 @@ TEST_F(priority, first_calls_do_not_wait_for_a_real_time_program)
 	stop_spinning(_metadata, self);
 }
 
-/* Only kernel threads can preempt the program, so the call fails, and the log names the CPU. */
+/*
+ * Only kernel threads can preempt the real-time program. So the call fails, and the log names the
+ * CPU.
+ */
 TEST_F(priority, log_names_a_cpu_that_is_never_free)
 {
 	struct kmsg_lines lines;

@@ -2,7 +2,7 @@
 /*
  * Two users that request a counter at the same moment: two events of a task that is being forked,
  * one inherited and one opened by another thread; and perf, while a program calls
- * PERFMON_GET_OWNER. And tasks that execute a program while their event is being closed.
+ * PERFMON_GET_OWNER. Also tests tasks that execute a program while their event is being closed.
  *
  * SECONDS in the environment is the length of each test.
  */
@@ -102,7 +102,7 @@ static pid_t fork_victim(struct __test_metadata *_metadata, pid_t victim)
 }
 
 /*
- * The new task has one of the two events, or both on counters of their own. If it gets the
+ * The new task has only one of the two events, or has both on different counters. If it gets the
  * attacker's event first, the inherited event is not counted, and read(2) fails because the sum is
  * incomplete.
  */
@@ -129,7 +129,10 @@ TEST(new_task_has_one_event_on_a_counter)
 	last = fork_victim(_metadata, 0);
 	/* The time starts after the first event of a task, which takes a while to open. */
 	end = clock_seconds() + env_number("SECONDS", 1);
-	/* On a busy host the attacker's CPU may stand still for so long. */
+	/*
+	 * Goes on for up to a minute, since on a busy host the attacker's CPU may stand still for
+	 * long.
+	 */
 	for (; clock_seconds() < end || (!caught && CPU_COUNT(&cpus) > 1 && clock_seconds() < end + 60); forks++) {
 		before = event_count(fd);
 		ASSERT_LE(0, before);
@@ -262,7 +265,10 @@ TEST(exec_does_not_enable_a_closed_event)
 	close(other_fd);
 }
 
-/* Loops of a task after it has been woken, and inherited events that its switch has to begin. */
+/*
+ * The number of loops of a task after it was woken, and of inherited events that begin to count at
+ * the switch to the task.
+ */
 #define ROUND_LOOPS	60
 #define LOOP_SIZE	1000UL
 #define FILLERS		1000
@@ -310,7 +316,7 @@ TEST(switch_sees_each_change_of_an_inherited_event)
 	home = pin_to_first_cpu();
 	ASSERT_LE(0, home);
 	cpu = cpu_next(&cpus, home);
-	/* A single CPU can't change the event during the switch. */
+	/* On a machine with one CPU, the event can't be changed during the switch. */
 	if (cpu < 0)
 		return;
 	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));

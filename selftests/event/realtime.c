@@ -2,8 +2,9 @@
 /*
  * CPUs that go offline and come online beside a real-time program that never sleeps. The module
  * must not make hotplug wait for the program. The program runs
- * - on another CPU, where it leaves nothing to others;
- * - on the CPU itself, where it leaves as much as the kernel needs to take the CPU offline.
+ * - on another CPU, where it leaves no time to other tasks;
+ * - on the CPU that goes offline, where it leaves as much time as the kernel needs to take the CPU
+ *   offline.
  *
  * Needs three CPUs.
  */
@@ -23,7 +24,7 @@
 #define ROUNDS		3
 #define N		100000UL
 
-/* A period that does not end while an event is open. */
+/* A period so long that it does not end while an event is open. */
 #define SAMPLED	1000000007UL
 
 /*
@@ -83,7 +84,7 @@ FIXTURE_TEARDOWN(realtime)
 		spinner_stop(&self->spinner);
 	for (i = 0; i < EVENTS; i++)
 		close(self->event[i]);
-	/* Fails with EINVAL if the CPU is online, as it should be. */
+	/* If the CPU is online, as it should be, this call fails with EINVAL. */
 	cpu_set_online(self->online, "1");
 	close(self->online);
 	sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){ 0 });
@@ -123,7 +124,7 @@ static double longest_cpu_switch(struct __test_metadata *_metadata, FIXTURE_DATA
 	CPU_SET(spins_on, &there);
 	open_events(_metadata, self, maker);
 	ASSERT_EQ(0, spinner_start(&self->spinner, spins_on, PRIORITY, variant->limits));
-	/* A CPU that goes offline passes the program on to this one. */
+	/* When the CPU goes offline, the program moves to this CPU. */
 	ASSERT_EQ(0, sched_setscheduler(0, SCHED_FIFO,
 					&(struct sched_param){ .sched_priority = PRIORITY + 1 }));
 	for (i = 0; i < ROUNDS; i++) {

@@ -159,8 +159,8 @@ static int counter_of(int fd)
 }
 
 /*
- * Finds a counter for event @i, if other events get others: Kuhn's algorithm. @owner has the
- * event of each counter, @tried the counters that can't become free.
+ * Finds a counter for event @i, and moves other events to other counters if necessary (Kuhn's
+ * algorithm). @owner has the event of each counter, @tried the counters that can't become free.
  */
 static bool find_counter(const __u64 *masks, int i, int *owner, __u64 *tried)
 {
@@ -228,7 +228,10 @@ static void check_count(struct __test_metadata *_metadata, FIXTURE_DATA(reassign
 	}
 }
 
-/* Random opens and closes of events of this task, against all assignments that exist. */
+/*
+ * Opens and closes events of this task at random. Each result is compared with a search over all
+ * assignments.
+ */
 TEST_F_TIMEOUT(reassign, event_is_refused_only_if_no_assignment_exists, 600)
 {
 	int counter[MAX_EVENTS], step, i, refused = 0, moved = 0;
@@ -267,8 +270,8 @@ TEST_F_TIMEOUT(reassign, event_is_refused_only_if_no_assignment_exists, 600)
 }
 
 /*
- * Lets two events of branches of thread @tid share a low counter, a counting and a sampled one,
- * with all other low counters in use by events that can't move up. Returns descriptors of both
+ * Lets a counting and a sampled event of branches of thread @tid share the highest of the low
+ * counters, while events that can't move up use all other low counters. Returns descriptors of both
  * events.
  */
 static void occupy_low_counters(struct __test_metadata *_metadata, FIXTURE_DATA(reassign) *self,
@@ -301,7 +304,7 @@ static void make_room(struct __test_metadata *_metadata, FIXTURE_DATA(reassign) 
 {
 	EXPECT_TRUE(open_kind(_metadata, self, LIMITED, tid));
 	EXPECT_EQ(COUNTERS_OF_LOADS, self->opened);
-	/* An event that still counted there would now count nothing. */
+	/* Closes the new event. An event that had not moved away would now count nothing. */
 	close_nth(self, self->opened - 1);
 }
 
@@ -377,7 +380,7 @@ TEST_F(reassign, sharer_moves_to_another_counter_with_its_event)
 	fd[count++] = open_branches(_metadata, 0, cpu, false, 1);
 	fd[count++] = open_branches(_metadata, 0, cpu, false, 2);
 	fd[count++] = open_branches(_metadata, 0, cpu, false, 3);
-	/* The first two that are left have a counter together. */
+	/* Expects that the first two events that are left share a counter. */
 	EXPECT_EQ(counter_of(fd[self->general - 4]), counter_of(fd[self->general - 3]));
 	for (i = self->general - 4; i < self->general - 2; i++) {
 		one = event_loop_count_running(fd[i], 1);
@@ -388,8 +391,8 @@ TEST_F(reassign, sharer_moves_to_another_counter_with_its_event)
 }
 
 /*
- * The events of two tasks share a counter, and only that of this task excludes a new one of this
- * task. This event moves to a counter where the CPU's event counts the same.
+ * The events of two tasks share a counter. Only the event of this task is in the way of a new event
+ * of this task. It moves alone, to a counter on which an event of the CPU counts the same.
  */
 TEST_F(reassign, event_that_excludes_a_new_one_moves_alone)
 {
@@ -416,7 +419,7 @@ TEST_F(reassign, event_that_excludes_a_new_one_moves_alone)
 		close(fd[--count]);
 }
 
-/* An event moves to make room only if the new event is opened. */
+/* An event moves to make room only if opening the new event succeeds. */
 TEST_F(reassign, a_refused_output_moves_nothing)
 {
 	struct perf_event_attr loads = own_counter(LIMITED);
@@ -485,8 +488,8 @@ TEST_F(reassign, moving_events_are_counted_exactly)
 }
 
 /*
- * A number of tasks with events: more than the module searches for tasks that have inherited an
- * event which moves to another counter.
+ * A number of tasks with events. Before an inherited event moves to another counter, the module
+ * searches for the tasks that have inherited it, but never among so many tasks.
  */
 #define MANY_TASKS	300
 

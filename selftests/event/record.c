@@ -116,7 +116,7 @@ static void expect_name(struct __test_metadata *_metadata, struct sampler *s, pi
 	EXPECT_STREQ(name, n->name);
 }
 
-/* With the terminating 0, the names take one or two words. */
+/* With the terminating 0, each name takes one or two words. */
 static const char *const names[] = { "a", "sevench", "eightchr", "fifteen_letters", "" };
 
 TEST_F(event, new_name_is_recorded)
@@ -346,8 +346,8 @@ TEST_F(event, switches_of_a_task_are_recorded)
 }
 
 /*
- * Reads the SWITCH records of a ring. Counts the switches away from a task that could run on, and
- * from one that sleeps.
+ * Reads the SWITCH records of a ring. Counts the switches away from a task that could run on
+ * (preemptions), and the switches away from a task that sleeps.
  */
 static void count_switches_out(struct __test_metadata *_metadata, struct sampler *s,
 			       unsigned long *runnable, unsigned long *asleep)
@@ -368,7 +368,10 @@ static void count_switches_out(struct __test_metadata *_metadata, struct sampler
 
 #define SLEEPS	10
 
-/* A program whose time slice ends does not sleep, be it in user mode or in the kernel. */
+/*
+ * When the time slice of a program ends, in user mode or in the kernel, the switch counts as a
+ * preemption, and not as a sleep.
+ */
 TEST_F(event, switches_of_a_busy_task_are_preemptions)
 {
 	struct perf_event_attr attr = recording_attr();

@@ -136,7 +136,7 @@ static pid_t fork_to_execute(int *start_pipe)
 	_exit(127);
 }
 
-/* pmctl and perf open such events to count a command. */
+/* To count a command, pmctl and perf open events that an exec enables. */
 TEST_F(refused, event_that_exec_enables_there_fails)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -158,7 +158,7 @@ TEST_F(refused, event_that_exec_enables_there_fails)
 
 /*
  * The CPU without counting marks its own part of a cgroup's event as broken. It does not wait for
- * that of another CPU, which counts the root cgroup all the time.
+ * another CPU's part, which always counts the root cgroup.
  */
 TEST_F(refused, event_of_the_root_cgroup_fails_after_a_task_ran_there)
 {

@@ -134,7 +134,10 @@ static void check_call(const struct sample *s, void *data)
 	struct register_findings *t = data;
 	__u64 ip;
 
-	/* In the first instructions of a system call the kernel has not saved the registers. */
+	/*
+	 * Ignores samples in the first instructions of a system call, where the kernel has not
+	 * saved the registers yet.
+	 */
 	if (!s->user_abi)
 		return;
 	ip = s->user_registers[IP];

@@ -71,7 +71,7 @@ static void run_loop(struct __test_metadata *_metadata, struct sampler *s, unsig
 	ASSERT_EQ(0, event_disable(s->fd));
 }
 
-/* Runs long enough that lost samples are reported in a record. */
+/* Runs a job that is long enough for a record that reports the lost samples. */
 static void run_until_lost_is_reported(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self)
 {
 	run_loop(_metadata, &self->sampler, 2 * PERIOD);
@@ -156,7 +156,7 @@ TEST_F(event, slow_reader_gets_the_number_of_lost_samples)
 	ASSERT_EQ(0, target_run_job(t, (struct job) { PERIOD, 1, STEP_NONE }));
 	ASSERT_EQ(0, event_disable(s->fd));
 	sampler_read(s, &self->sums, NULL, NULL);
-	/* More samples than the ring has room for, but not all. */
+	/* Expects more samples than the ring has room for, but not all samples. */
 	EXPECT_LT(2 * 85UL, self->sums.samples);
 	EXPECT_LT(0UL, self->sums.lost);
 	expect_all_read_or_lost(_metadata, self);
@@ -186,7 +186,10 @@ TEST_F(event, lost_record_has_the_id_of_the_event)
 	EXPECT_EQ(1U, records);
 }
 
-/* A record that would fit is not written before the LOST record, which does not fit. */
+/*
+ * If the LOST record does not fit into the ring, no other record is written before it, even if that
+ * record would fit.
+ */
 TEST_F(event, nothing_is_written_before_the_lost_record)
 {
 	struct perf_event_attr attr = attr_with_lost();
@@ -212,7 +215,7 @@ TEST_F(event, nothing_is_written_before_the_lost_record)
 	EXPECT_EQ(head, s->ring.page->data_head);
 }
 
-/* Records of names do not fit either, and are counted as lost apart from samples. */
+/* Records of names are also lost if the ring is full. They are not counted as lost samples. */
 TEST_F(event, lost_name_records_are_not_counted_as_samples)
 {
 	const unsigned long names = 200;
@@ -294,7 +297,7 @@ TEST_F(event, paused_ring_gets_nothing)
 
 TEST_F(event, event_without_a_ring_is_not_paused_and_loses_nothing)
 {
-	/* The event does the same with a period that is too short for any CPU. */
+	/* The second event has a period that is too short for any CPU. */
 	const __u64 periods[] = { PERIOD, 1 };
 	struct perf_event_attr attr = attr_with_lost();
 	unsigned int i;

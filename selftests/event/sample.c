@@ -86,7 +86,9 @@ TEST_F(event, number_of_samples_is_count_divided_by_period)
 		ASSERT_EQ(0, event_disable(s->fd));
 		count = expect_samples(_metadata, variant, s, period, check_sample, &e);
 		EXPECT_EQ(0UL, e.wrong);
-		/* A late PMI may report an overflow that was outside of the loop. */
+		/*
+		 * With a skid, a late PMI may report an overflow that happened outside of the loop.
+		 */
 		count += env_number("SKID", 0) - LOOP_INSNS * cases[i].n;
 		if (samples_are_exact(variant))
 			EXPECT_GE((unsigned long)count / period + 1, e.elsewhere);
@@ -121,7 +123,7 @@ static void check_position(const struct sample *s, void *data)
 		p->max_deviation = deviation;
 }
 
-/* The loop's register shows after how many instructions a sample came. */
+/* By the loop's register, the test knows after how many instructions a sample came. */
 TEST_F(event, samples_are_a_period_apart)
 {
 	struct sample_distances p = { .n = N, .period = 10007 };
@@ -205,7 +207,7 @@ TEST_F(event, new_period_begins_at_once)
 	}
 }
 
-/* While the event counts, the rest of the old period is dropped. */
+/* If the period is changed while the event counts, the rest of the old period is dropped. */
 TEST_F(event, new_period_begins_while_the_event_counts)
 {
 	struct sampler *s = &self->sampler;
@@ -226,7 +228,7 @@ TEST_F(event, new_period_begins_while_the_event_counts)
 	EXPECT_EQ(sums.samples * period, sums.periods);
 }
 
-/* Samples that are due when the period changes, and are not taken, are reported as lost. */
+/* If samples are due when the period changes, and are not taken, they are reported as lost. */
 TEST_F(event, samples_lost_by_new_periods_are_reported)
 {
 	const __u64 periods[] = { 1, 2 }, last = 1ULL << 40;
@@ -324,15 +326,18 @@ static void check_frequency(const struct sample *s, void *data)
 	if (s->period > f->longest)
 		f->longest = s->period;
 	if (f->p.samples) {
-		/* check_position() expects equal periods: corrects its start by the difference. */
+		/*
+		 * check_position() expects equal periods, so its start is corrected by the
+		 * difference of the periods.
+		 */
 		f->p.first += s->period - f->p.period;
 	}
 	check_position(s, &f->p);
 }
 
 /*
- * Emulated time is uneven, so the number of samples is lower while the host is busy. With EVEN,
- * time is counted in instructions (run --icount).
+ * Returns whether the number of samples is about right. Emulated time is uneven, so there are fewer
+ * samples while the host is busy. With EVEN, time is counted in instructions (run --icount).
  */
 static bool is_right_rate(__u64 wanted, unsigned long samples)
 {
@@ -429,8 +434,8 @@ static void count_driver_sample(const struct sample *s, void *data)
 
 /*
  * An idle CPU executes few instructions, at timer interrupts, so most samples are late. They must
- * not come from the driver's own functions. If the CPU stands still, there are few samples: then
- * it is sampled for longer.
+ * not come from the driver's own functions. If the CPU stands still, there are few samples, and the
+ * test goes on for longer.
  */
 TEST_F(event, late_samples_of_a_frequency_are_not_in_the_driver)
 {

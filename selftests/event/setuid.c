@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A user who may not examine a setuid program never counts it, not even by an event that is being
- * opened while the program starts, even if opening takes long. The user sees nothing of the program
- * either if its exec fails.
+ * A user who may not examine a setuid program can never count it, not even by an event that is
+ * being opened while the program starts, however long opening takes. If the exec of the program
+ * fails, the user sees nothing of it either.
  *
  * A user opens sampled events of a process in a loop, at SCHED_IDLE, so that the loop is stopped at
  * any instruction while the process runs. The process executes a setuid program, which works and
@@ -31,7 +31,7 @@
 #define USER	1000
 #define PROGRAM	"/tmp/event_setuid_program"
 
-/* More than the process executes before the program starts. */
+/* More instructions than the process executes before the program starts. */
 #define PERIOD	20011
 #define N	200000UL
 #define TURNS	10
@@ -77,7 +77,9 @@ static void open_and_close(struct shared_results *shared)
 	}
 }
 
-/* The process that is counted. Starts at another part of the opener's loop in each round. */
+/*
+ * Runs the process that is counted. In each round it starts at another part of the opener's loop.
+ */
 static void run_program(struct shared_results *shared, unsigned int round)
 {
 	char turns[16];

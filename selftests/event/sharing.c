@@ -248,7 +248,7 @@ TEST_F(sharing, hundred_events_of_another_process_are_exact)
 	}
 }
 
-/* Events of this task, of another task, and of each CPU. */
+/* Tests events of this task, of another task, and of each CPU. */
 TEST_F(sharing, events_of_tasks_and_cpus_have_one_counter)
 {
 	__s64 of_cpu, of_task, of_other;
@@ -278,8 +278,8 @@ TEST_F(sharing, events_of_tasks_and_cpus_have_one_counter)
 		EXPECT_GT((__s64)N + 5000, of_other);
 		EXPECT_LE((__s64)N, of_task);
 		/*
-		 * This task also checks some times whether the target sleeps, but executes one loop
-		 * only.
+		 * This task executes only one loop, and some instructions to check whether the
+		 * target sleeps.
 		 */
 		EXPECT_GT(2 * (__s64)N, of_task);
 		EXPECT_LE(of_task + of_other, of_cpu);
@@ -371,7 +371,7 @@ struct group_findings {
 	__u64 ids[3], last;
 };
 
-/* Checks a sample's counts: of the leader, whose period it is, and of two siblings. */
+/* Checks the counts in a sample: of the leader, whose period has ended, and of two siblings. */
 static void check_sample(const struct sample *s, void *data)
 {
 	struct group_findings *t = data;
@@ -478,7 +478,7 @@ TEST_F(sharing, samples_of_a_cpu_are_not_delayed_by_a_page)
 	page = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, self->fd[0], 0);
 	ASSERT_NE(MAP_FAILED, page);
 	ASSERT_EQ(0, event_enable(s->fd));
-	/* Each sleep ends with a switch to this program. */
+	/* Sleeps, because the end of each sleep is a switch to this program. */
 	for (i = 0; i < 100; i++) {
 		loop(N);
 		usleep(100);
@@ -524,7 +524,10 @@ TEST_F(sharing, pages_are_right_while_samples_begin)
 		const __s64 after = event_count(self->fd[0]) - value.count;
 
 		__atomic_add_fetch(looks, 1, __ATOMIC_RELAXED);
-		/* read(2) also counts its own instructions after those of the page. */
+		/*
+		 * The count of read(2) is a little larger: it includes the instructions of read(2)
+		 * itself.
+		 */
 		wrong += after <= 0 || after > 5000;
 	}
 	EXPECT_EQ(0, status);

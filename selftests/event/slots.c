@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The fixed-function counters 4 to 6, which the small cores have from Skymont on: events take them
- * by the number of the event and by Linux's number of the counter, and PMIO and traces have them.
+ * The fixed-function counters 4 to 6, which the small cores have from Skymont on: events use them,
+ * by the number of the event or by Linux's number of the counter, and so do PMIO and traces.
  * General counters count the same.
  *
- * On the virtual PMU each instruction takes half a slot of a wrong path, one and a half that the
- * front end left empty, and two of operations that retired.
+ * On the virtual PMU each instruction takes four slots: half a slot is of a wrong path, one and a
+ * half slots are left empty by the front end, and two slots are of operations that retired.
  */
 #include <fcntl.h>
 #include <stdlib.h>

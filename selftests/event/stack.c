@@ -121,7 +121,10 @@ TEST_F(event, samples_have_the_stack)
 	}
 }
 
-/* The stack gets all the room in the record, and the rest of the record is right. */
+/*
+ * The stack gets all the room that is left in the record, and the other parts of the record are
+ * right.
+ */
 TEST_F(event, longest_stack_fills_the_record)
 {
 	/* Header, ip, tid, time, cpu, period; two sizes; ABI and a register, twice. */

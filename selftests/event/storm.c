@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Programs that map as fast as they can, and rings of one page. Each mapping has a record or is
- * counted as lost, the kernel's memory does not grow, and another event loses nothing.
+ * Programs make mappings as fast as they can, and the rings have one page. Each mapping has a
+ * record or is counted as lost, the kernel's memory does not grow, and another event loses nothing.
  *
  * SECONDS in the environment sets the length.
  */
@@ -31,10 +31,10 @@
 #define LOOPS	((2 * PERIODS + 1) * PERIOD / 2 / LOOP_INSNS)
 #define ORDER	4
 
-/* The memory that the rest of the system may take meanwhile. */
+/* The memory that other parts of the system may take meanwhile. */
 #define GROWTH_KB	2048
 
-/* What a sample shows of the loop's progress: a loss is traced by it. */
+/* The data of a sample that show the progress of the loop, to find out when samples were lost. */
 struct step {
 	__u64 time, ip, rcx, period;
 	__u32 cpu;
@@ -187,8 +187,8 @@ static void read_storm(struct __test_metadata *_metadata, FIXTURE_DATA(storm) *s
 }
 
 /*
- * Waits until the kernel's memory is as before, but for the growth of the rest of the system: what
- * programs have unmapped is freed after grace periods of RCU, which are long on a busy host.
+ * Waits until the kernel uses as much memory as before, except for the growth of the rest of the
+ * system. Unmapped memory is freed after grace periods of RCU, which are long on a busy host.
  */
 static bool memory_comes_back(long vmalloc, long slab)
 {
@@ -218,8 +218,9 @@ static void add_step(const struct sample *sample, void *data)
 }
 
 /*
- * Prints the samples before and after each gap of more than a period. The rounds of the loop that are
- * left, RCX, tell when the sample after the gap was taken: at the end of a period, or at any time.
+ * Prints the samples before and after each gap of more than a period. RCX, the number of rounds
+ * that are left, shows when the sample after the gap was taken: at the end of a period, or at some
+ * other time.
  */
 static void print_gaps(struct __test_metadata *_metadata, const struct steps *steps)
 {
@@ -285,7 +286,9 @@ TEST_F(storm, mappings_are_recorded_or_lost_and_others_are_undisturbed)
 	EXPECT_LE((__s64)(LOOP_INSNS * LOOPS), count);
 	end = time(NULL) + env_number("SECONDS", 3);
 	do {
-		/* An event that stays open would continue its period, so it is opened anew. */
+		/*
+		 * Opens the event anew, since an event that stays open would continue its period.
+		 */
 		sampler_close(&self->other);
 		open_other(_metadata, self);
 		EXPECT_EQ(count, sample_loop(_metadata, self));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Exact counts of several tasks that share a CPU, move, or are counted on one CPU of several, and
- * of all tasks of a CPU. Each job runs twice, the second time with loops of one round. The
- * difference of the two counts must be that of the loops.
+ * Exact counts of several tasks that share a CPU, that move, or that are counted on one of several
+ * CPUs; and exact counts of all tasks of a CPU. Each job runs twice, the second time with loops of
+ * one round. The difference of the two counts must be the difference of the loops.
  *
  * ROUNDS in the environment is the number of context switches of the longest test.
  */
@@ -94,7 +94,7 @@ static void expect_exact_together(struct __test_metadata *_metadata,
 	struct job small;
 	int i;
 
-	/* The shortest jobs, one after the other. */
+	/* Runs the shortest jobs, one after the other. */
 	for (i = 0; i < count; i++) {
 		small = jobs[i];
 		small.n = 1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A program that disables all counters of a CPU, or writes a counter, breaks the counts of the events
- * that count there. The counter is set up again although other events keep it: the next events on it
- * are exact.
+ * A program that disables all counters of a CPU, or writes a counter, breaks the counts of the
+ * events that count there. The module sets the counter up again even though other events keep it in
+ * use: later events on this counter are exact.
  */
 #include <cpuid.h>
 #include <sched.h>
@@ -28,7 +28,10 @@
 #define OWN		ROOT "/own"
 #define EMPTY		ROOT "/empty"
 
-/* Interrupts of the timer until the module has certainly seen that counters are disabled. */
+/*
+ * The number of timer interrupts after which the module has certainly seen that counters are
+ * disabled.
+ */
 #define TICKS		12
 
 FIXTURE(tampered)
@@ -93,10 +96,11 @@ static int open_cgroup(struct __test_metadata *_metadata, const char *path)
 }
 
 /*
- * Disables all counters of this CPU, which is the first one, and runs until a tick of the module
- * has found that. A CPU that stands still has no ticks, so the ticks are counted. Returns false if
- * this task was switched out meanwhile, since its events and those of its cgroup may have no error
- * then: in spite of its real-time priority, the scheduler gives a part of the time to others.
+ * Disables all counters of this CPU, which is the first CPU, and runs until a tick of the module
+ * has found that. The function counts the ticks, since a CPU that stands still has no ticks.
+ * Returns false if this task was switched out meanwhile: its events and the events of its cgroup
+ * may then have no error. (In spite of the task's real-time priority, the scheduler gives a part of
+ * the time to other tasks.)
  */
 static bool disable_counters(struct __test_metadata *_metadata, int cpu)
 {
@@ -191,7 +195,10 @@ TEST_F(tampered, counter_of_tasks_and_cgroups_counts_again)
 	close(sleeping);
 }
 
-/* The value of the counter can't have been counted, whichever event is read first. */
+/*
+ * The written value can't be a result of counting. The module finds that, whichever event is read
+ * first.
+ */
 TEST_F(tampered, events_of_a_written_counter_have_no_count)
 {
 	struct perf_event_attr attr = event_instructions();

@@ -24,8 +24,9 @@
 #include "samples.h"
 
 /*
- * 5 samples between two ticks of 4 ms: more than the few samples of a loop with a long period,
- * and few enough for a kernel and a host on which each takes much of a millisecond.
+ * A limit of 5 samples between two ticks of 4 ms. A loop with a long period stays below the limit,
+ * and a short period reaches it even on a kernel and a host where a sample takes much of a
+ * millisecond.
  */
 #define FEW_SAMPLES	"perf_event_max_sample_rate=1250"
 /* A limit of the time that samples may take. */
@@ -155,8 +156,9 @@ TEST_F(throttle, throttling_ends_with_the_event)
 }
 
 /*
- * An event that begins to count while sampling is suspended says so before it says what it has lost,
- * and once, however often it begins. Its own samples are too rare for a suspension.
+ * An event begins to count while sampling is suspended. Its ring has a THROTTLE record before the
+ * first LOST record, and only one, however often the event begins. The event's own samples are too
+ * rare to cause a suspension.
  */
 TEST_F(throttle, event_that_begins_during_a_suspension_is_throttled)
 {
@@ -192,7 +194,7 @@ TEST_F(throttle, event_that_begins_during_a_suspension_is_throttled)
 	EXPECT_EQ(5UL, losing_rounds);
 }
 
-/* Sampling stops and resumes several times while the task runs. */
+/* Tests records of a task that runs so long that sampling stops and resumes several times. */
 TEST_F(throttle, throttle_records_have_the_id_of_the_event)
 {
 	struct sampler *s = &self->sampler;
@@ -255,15 +257,18 @@ TEST(kernel_goes_on_without_limits)
 	ASSERT_EQ(0, event_disable(sampler.fd));
 	sampler_read(&sampler, &sums, NULL, NULL);
 	TH_LOG("%lu samples, %lu lost, throttled %lu times", sums.samples, sums.lost, sums.throttled);
-	/* On a fast host, ticks come through, so that nothing is suspended. */
+	/*
+	 * A suspension is not required: on a fast host ticks still come, and nothing is suspended.
+	 */
 	EXPECT_LT(0UL, sums.samples);
 	sampler_close(&sampler);
 	EXPECT_EQ(0, module_reload(""));
 }
 
 /*
- * An event with a frequency, whose samples are suspended because of another event, has as many samples
- * and lost ones as the frequency demands: its period does not become too short in a suspension.
+ * The samples of an event with a frequency are suspended because of another event. The sum of its
+ * samples and lost samples is as the frequency demands: its period does not become too short in a
+ * suspension.
  */
 TEST(frequency_is_kept_beside_a_throttled_event)
 {
@@ -293,7 +298,10 @@ TEST(frequency_is_kept_beside_a_throttled_event)
 	TH_LOG("%lu samples, %llu lost in %llu ms, throttled %lu times", sums.samples, values.lost,
 	       values.enabled_ns / 1000000, sums.throttled);
 	EXPECT_LT(10UL, sums.throttled);
-	/* One in a millisecond. The first periods follow from the rate that is assumed at first. */
+	/*
+	 * Expects one sample or lost sample in a millisecond, and some more in the first periods,
+	 * which assume another rate.
+	 */
 	EXPECT_GT(2 * values.enabled_ns / 1000000 + 100, sums.samples + values.lost);
 	sampler_close(&fast);
 	sampler_close(&sampler);

@@ -85,7 +85,10 @@ FIXTURE_TEARDOWN(turns)
 	target_kill(&self->target);
 }
 
-/* Returns attributes of one of EVENTS events, which all count different things. Enabled. */
+/*
+ * Returns the attributes of event @n of EVENTS events, which all count different things. The event
+ * is enabled.
+ */
 static struct perf_event_attr nth_event(int n)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -163,7 +166,7 @@ static void leave_free_counters(struct __test_metadata *_metadata, FIXTURE_DATA(
 static const int single_events[] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0 };
 static const int groups[] = { 1, 3, 2, 1, 3, 2, 0 };
 
-/* Finds each event's share of the time, in thousandths. */
+/* Measures each event's share of the time, in thousandths. */
 static void find_shares(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *self,
 			const struct event_maker *maker, const int *sizes, pid_t tid, int cpu,
 			int *shares)
@@ -220,7 +223,10 @@ static int limit_perf(struct __test_metadata *_metadata, int cpu, int counters, 
 	return count;
 }
 
-/* A CPU that stands still for a second, on a busy host, has a very long turn: then try again. */
+/*
+ * Tries again if an attempt fails: a CPU that stands still for a second, on a busy host, gives an
+ * event a very long turn.
+ */
 #define ATTEMPTS	10
 
 static void expect_shares_of_perf(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *self,
@@ -336,8 +342,8 @@ static void read_two(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *sel
 		t[i] = times_of(_metadata, self->fd[self->opened - 1 - i]);
 	EXPECT_EQ(t[2].running, t[2].enabled);
 	/*
-	 * Since the first event was opened, one of the two counts at each moment. The turns
-	 * continue between the reads, and on a busy host one may take long.
+	 * From the opening of the first event on, exactly one of the two counts at each moment. The
+	 * turns continue between the reads, and on a busy host a turn may take long.
 	 */
 	later = times_of(_metadata, self->fd[self->opened - 2]);
 	EXPECT_LE(t[0].enabled, t[0].running + t[1].running + 10 * MS);
@@ -442,7 +448,10 @@ TEST_F(turns, a_task_that_switches_often_has_its_turns)
 
 	ASSERT_EQ(0, target_start(&self->target, self->cpu, false));
 	open_two(_metadata, self, self->target.tid, -1, false);
-	/* If the CPU stands still, on a busy host, one turn may be most of a job. */
+	/*
+	 * Repeats the job if necessary: if the CPU stands still, on a busy host, one turn may take
+	 * most of a job.
+	 */
 	do {
 		ASSERT_EQ(0, target_start_job(&self->target, job));
 		while (!target_is_done(&self->target)) {
@@ -552,7 +561,7 @@ TEST_F(turns, events_without_the_flag_take_no_turns)
 	attr = nth_event(EVENTS - 1);
 	EXPECT_EQ(-EBUSY, open_and_keep(self, &event_maker_perfmon, attr, 0, -1, -1, 0));
 	EXPECT_EQ(-EBUSY, open_and_keep(self, &event_maker_perfmon, attr, -1, self->cpu, -1, 0));
-	/* An event that counts the same as one that always counts also counts always. */
+	/* If an event counts the same as an event that always counts, it also counts always. */
 	ASSERT_LE(0, open_turn(self, nth_event(0)));
 	loop_until_all_had_turns(_metadata, self, EVENTS);
 	for (i = 0; i < self->opened; i++) {
@@ -581,7 +590,10 @@ TEST_F(turns, events_that_can_not_take_turns_are_refused)
 	attr = nth_event(0);
 	attr.exclusive = 1;
 	EXPECT_EQ(-EOPNOTSUPP, open_turn(self, attr));
-	/* Without both times, a reader can't distinguish this count from a complete count. */
+	/*
+	 * The event needs both times in its read format: without them, a reader can't see that the
+	 * count is incomplete.
+	 */
 	attr = nth_event(0);
 	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED;
 	EXPECT_EQ(-EINVAL, open_turn(self, attr));
@@ -614,7 +626,7 @@ TEST_F(turns, disabled_event_frees_its_counter_for_others)
 		ASSERT_EQ(0, event_disable(fd[k]));
 		for (i = 0; i < 2; i++)
 			before[i] = times_of(_metadata, fd[i]);
-		/* Not all of this time may be the program's, if there is other work on the CPU. */
+		/* Tries for some time, since other programs on the CPU may take a part of it. */
 		for (tries = 0; tries < 100; tries++) {
 			loop_for(50);
 			for (i = 0; i < 2; i++)
@@ -674,7 +686,10 @@ TEST_F(turns, pages_follow_the_turns)
 	EXPECT_TRUE(has_counted);
 	EXPECT_TRUE(has_waited);
 	EXPECT_LE(last, event_count(fd));
-	/* Most of these times are shorter than a turn, so the last wait is a large part of them. */
+	/*
+	 * Most of these times are shorter than a turn, so waiting at the end is a large part of
+	 * them.
+	 */
 	for (i = 0; i < 20; i++) {
 		expect_final_page(_metadata, fd, page);
 		ASSERT_EQ(0, event_enable(fd));
@@ -687,8 +702,8 @@ TEST_F(turns, pages_follow_the_turns)
 #define PREC_DIST	0x01c0
 
 /*
- * Opens an event that could have either of two free counters, and one that can have one of them, which
- * the first event takes. Expects that both count all the time.
+ * Opens an event that can use either of two free counters, and takes one of them. Then opens an
+ * event that can use only this counter. Expects that both count all the time.
  */
 static void expect_no_turns(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *self,
 			    bool as_group)
@@ -729,9 +744,9 @@ TEST_F(turns, limited_events_get_room_from_others)
 }
 
 /*
- * An event of the CPU leaves its counter to an event that takes turns, and moves to the counter of another
- * one that counts the same. The new event has no turn on that counter, where it would count something else at
- * the same time.
+ * An event of the CPU leaves its counter to an event that takes turns, and moves to the counter of
+ * another event that counts the same. The new event gets no turns on that counter, since the
+ * counter can't count something else at the same time.
  */
 TEST_F(turns, event_has_no_turn_on_a_counter_to_which_another_has_moved)
 {
@@ -753,7 +768,9 @@ TEST_F(turns, event_has_no_turn_on_a_counter_to_which_another_has_moved)
 	close(of_task);
 	ASSERT_LE(0, open_turn(self, nth_event(BRANCHES + 1)));
 	EXPECT_EQ(1, event_fdinfo_number(of_cpu, "counter"));
-	/* Both new events take turns on counter 0, and the second one has none on counter 1. */
+	/*
+	 * Both new events take turns on counter 0, and the second event has no turns on counter 1.
+	 */
 	ASSERT_LE(0, open_turn(self, nth_event(BRANCHES + 2)));
 	before = event_count(of_cpu);
 	branches = loop_for(500);

@@ -61,8 +61,9 @@ FIXTURE_TEARDOWN(event)
 }
 
 /*
- * Counts loop(@n) by the page. Not inlined, as page_read(). Starts over if the page changed while
- * it was read, since the second attempt would count the instructions of the first.
+ * Counts loop(@n) by the page. The function is not inlined, like page_read(). Starts over if the
+ * page changed while it was read, since a second attempt to read would also count the instructions
+ * of the first attempt.
  */
 static __attribute__((noinline)) __s64
 count_by_page(const struct perf_event_mmap_page *page, unsigned long n)
@@ -177,7 +178,7 @@ TEST_F(event, count_is_exact_on_every_cpu)
 		}
 	}
 
-	/* The move between the two reads is one system call each time. */
+	/* In each case, exactly one system call, which moves the task, is between the two reads. */
 	CPU_ZERO(&set);
 	for (i = 0, value = 0; i < 50; i++) {
 		for_each_cpu_in(cpu, &self->cpus) {
@@ -297,7 +298,7 @@ static void on_signal(int signal)
 	siglongjmp(after_rdpmc, signal);
 }
 
-/* Executes RDPMC in this thread. Returns 0, or the signal. */
+/* Executes RDPMC in this thread. Returns 0, or the signal that RDPMC has caused. */
 static int rdpmc_here(void)
 {
 	struct sigaction action = { .sa_handler = on_signal }, before;
@@ -470,7 +471,9 @@ TEST_F(event, child_has_no_copy_of_the_page)
 		EXPECT_EQ(SIGSEGV, rdpmc_in_child());
 }
 
-/* Another program maps the page of this task's event. RDPMC there would be a SIGSEGV. */
+/*
+ * Another program maps the page of this task's event. In that program, RDPMC would cause a SIGSEGV.
+ */
 TEST_F(event, page_that_another_program_maps_refuses_rdpmc)
 {
 	int ask[2], answer[2], status;
@@ -551,7 +554,10 @@ static void *watch_child(void *unused)
 	for (tries = 0; page->cap_user_rdpmc && tries < 60000; tries++)
 		usleep(1000);
 	before = event_count(fd);
-	/* RDPMC must stay refused: waits for some switches, and until the child has run. */
+	/*
+	 * Waits for some switches, and until the child has run: RDPMC must stay refused all the
+	 * time.
+	 */
 	usleep(100000);
 	for (tries = 0; event_count(fd) == before && tries < 60000; tries++)
 		usleep(1000);
@@ -590,7 +596,10 @@ TEST_F(event, page_of_a_vfork_child_refuses_rdpmc_after_exec)
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_EQ(NULL, failed);
 	EXPECT_EQ(SIGKILL, WTERMSIG(status));
-	/* While the child shares the memory, its page is that of a thread of this program. */
+	/*
+	 * While the child shares the memory, its page counts as the page of a thread of this
+	 * program.
+	 */
 	EXPECT_EQ(1U, vfork_parent.cap_while_shared);
 	EXPECT_EQ(0U, vfork_parent.cap_after_exec);
 	EXPECT_EQ(0U, vfork_parent.index);
@@ -645,7 +654,10 @@ static bool end_fork(pid_t pid)
 	return waitpid(pid, &status, 0) == pid && !status;
 }
 
-/* rdpmc_in_child() while a page of perf is mapped: only a followed task loses the right. */
+/*
+ * Calls rdpmc_in_child() while a page of perf is mapped. Only a task that the module follows loses
+ * the right to RDPMC.
+ */
 static int rdpmc_in_child_of_perfs(void)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -662,8 +674,8 @@ static int rdpmc_in_child_of_perfs(void)
 }
 
 /*
- * Waits until the module no longer follows tasks, which takes longer on a busy host. Looks rarely,
- * since a look forks, and a fork would keep the hooks. Returns false if the hooks stay.
+ * Waits until the module no longer follows tasks. This takes longer on a busy host. Checks it only
+ * rarely, since each check forks, and a fork keeps the hooks. Returns false if the hooks stay.
  */
 static bool wait_until_hooks_have_gone(void)
 {
@@ -734,7 +746,7 @@ TEST_F(event, page_of_a_cpus_event_is_exact)
 	ASSERT_LE(0, fd);
 	page = map(fd);
 	ASSERT_NE(NULL, page);
-	/* A maker's page may refer to read(2) instead. */
+	/* A page need not allow RDPMC: an index of 0 refers to read(2). */
 	if (page_read(page).index) {
 		value = count_by_page(page, 100 * N);
 		EXPECT_LE((__s64)(100 * LOOP_INSNS * N), value);
@@ -754,7 +766,10 @@ static __s64 raw_counter(const struct perf_event_mmap_page *page)
 	return (__s64)(bits << (64 - page->pmc_width)) >> (64 - page->pmc_width);
 }
 
-/* The counter must not show how far another task on this CPU is in its sample period. */
+/*
+ * The counter that a program reads by RDPMC must not show how far another task on this CPU is in
+ * its sample period.
+ */
 TEST_F(event, counter_does_not_reveal_another_tasks_progress)
 {
 	struct perf_event_attr attr = event_every(1009);
@@ -867,7 +882,10 @@ TEST_F(event, invalid_mappings_are_refused)
 {
 	long size = getpagesize();
 
-	/* Private; from the second page on; not 1 + 2^n pages. */
+	/*
+	 * Tries a private mapping, a mapping from the second page on, and a size that is not 1 +
+	 * 2^n pages.
+	 */
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_PRIVATE, self->fd, 0));
 	EXPECT_EQ(EINVAL, errno);
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_SHARED, self->fd, size));
@@ -878,7 +896,7 @@ TEST_F(event, invalid_mappings_are_refused)
 	EXPECT_EQ(0, rdpmc_here());
 }
 
-/* The page of an inherited event on any CPU would be that of several tasks at once. */
+/* An inherited event on any CPU has no page, since several tasks would share the page at once. */
 TEST_F(event, page_of_an_inherited_event_is_refused)
 {
 	struct perf_event_attr attr = event_instructions();

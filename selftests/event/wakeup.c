@@ -56,7 +56,7 @@ static void expect_wakeups(struct __test_metadata *_metadata, struct sampler *s,
 		EXPECT_EQ(now / interval > woken ? POLLIN : 0, poll_now(s->fd, 0)) {
 			TH_LOG("after %lu samples, each %lu", now, interval);
 		}
-		/* Each wake-up lets poll(2) succeed once. */
+		/* After a wake-up, poll(2) reports the event only once. */
 		EXPECT_EQ(0, poll_now(s->fd, 0));
 		woken = now / interval;
 		before = now;
@@ -73,7 +73,7 @@ TEST_F(event, reader_is_woken_after_wakeup_events)
 	expect_wakeups(_metadata, &self->sampler, 5, 23);
 }
 
-/* 21 samples have more than 1000 bytes. */
+/* The watermark is 1000 bytes, and 21 samples take more. */
 TEST_F(event, reader_is_woken_after_wakeup_watermark)
 {
 	struct perf_event_attr attr = event_every(PERIOD);
@@ -128,7 +128,10 @@ TEST_F(event, reader_is_woken_when_the_ring_is_full)
 		labelled_loop(10 * PERIOD / LOOP_INSNS);
 		ASSERT_EQ(0, event_disable(s->fd));
 		events = poll_now(s->fd, 0);
-		/* The LOST record of precise samples may come only now, and is news for the reader. */
+		/*
+		 * With precise samples, the reader may be woken once more, since the LOST record
+		 * may come only now.
+		 */
 		EXPECT_TRUE(!events || env_number("PRECISE", 0));
 		sampler_read(s, &sums, NULL, NULL);
 	}
@@ -158,7 +161,10 @@ TEST_F(event, sleeping_reader_sees_all_samples)
 	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, self->target.tid, -1, 5));
 	ASSERT_EQ(0, event_enable(s->fd));
 	ASSERT_EQ(0, target_start_job(&self->target, (struct job) { PERIOD, 250, STEP_NONE }));
-	/* When all tasks have exited, poll(2) reports nothing else: so the task waits for this. */
+	/*
+	 * The task waits until poll(2) has reported POLLIN: after the exit of all tasks, poll(2)
+	 * would report nothing else.
+	 */
 	ASSERT_EQ(POLLIN, poll_now(s->fd, TIMEOUT_MS));
 	wakeups++;
 	ASSERT_EQ(0, target_start_job(&self->target, (struct job) { PERIOD, 250, STEP_EXIT }));
@@ -205,7 +211,10 @@ static void send_signals(struct __test_metadata *_metadata, int fd, int number)
 	ASSERT_EQ(0, fcntl(fd, F_SETFL, O_ASYNC));
 }
 
-/* Signals have the number of F_SETSIG, however rarely the reader is woken. */
+/*
+ * The signals have the number that F_SETSIG has set. They come with each sample, however rarely the
+ * reader is woken.
+ */
 TEST_F(event, signal_comes_with_each_sample)
 {
 	const int numbers[] = { SIGRTMIN, SIGIO };
@@ -292,7 +301,10 @@ static int signal_from_child(struct __test_metadata *_metadata, const struct eve
 	return value;
 }
 
-/* Signals go to processes that the caller of F_SETOWN may send signals to, as with any descriptor. */
+/*
+ * As with any descriptor, signals go only to processes to which the caller of F_SETOWN may send
+ * signals.
+ */
 TEST_F(event, signal_is_not_sent_to_the_process_of_another_user)
 {
 	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
@@ -340,7 +352,10 @@ TEST_F(event, signals_come_from_several_cpus)
 	unsigned long periods;
 	pid_t pid;
 
-	/* All signals are there at the same time if this process does not run meanwhile. */
+	/*
+	 * Raises the limit, because all signals are pending at the same time if this process does
+	 * not run meanwhile.
+	 */
 	ASSERT_EQ(0, setrlimit(RLIMIT_SIGPENDING, &pending));
 	attr.inherit = 1;
 	pid = fork_waiting(&start_pipe);
@@ -359,7 +374,7 @@ TEST_F(event, signals_come_from_several_cpus)
 	periods = event_count(self->sampler.fd) / period;
 	samples = __atomic_load_n(&signals, __ATOMIC_RELAXED) - __atomic_load_n(&last_signals, __ATOMIC_RELAXED);
 	EXPECT_LE(4000UL, periods);
-	/* Each of the two tasks has a rest of a period. */
+	/* One sample may be missing, since each of the two tasks has an incomplete period. */
 	EXPECT_LE(periods - 1, (unsigned long)samples);
 	/* perf has sent one more in some runs. */
 	EXPECT_GE(periods + (variant->maker == &event_maker_perf), (unsigned long)samples);
@@ -398,7 +413,7 @@ TEST_F(event, refresh_limits_the_number_of_samples)
 	EXPECT_GE(3 * 100003 + 1000, before);
 	EXPECT_EQ(0UL, read_limited_samples(_metadata, s, 2));
 	EXPECT_EQ(before, event_count(s->fd));
-	/* The limits of several REFRESH add up. */
+	/* The limits of several calls of REFRESH add up. */
 	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_REFRESH, 4));
 	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_REFRESH, 5));
 	EXPECT_EQ(9UL, read_limited_samples(_metadata, s, 20));
