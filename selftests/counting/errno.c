@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Every kind of refused call, with its errno. A refused call changes nothing.
+ * Tests every kind of refused call, with its errno. A refused call changes nothing.
  *
  * A variant is a command, the descriptor, the argument, and the expected result. Variants with
  * two errors show which error is checked first; the order is in the comment of linux/perfmon.h.
@@ -17,12 +17,12 @@
 #include "fixture.h"
 #include "loop.h"
 
-/* The counters, in their states before each call. */
+/* The counters, by their state before each call. */
 #define STOPPED	0	/* stopped, with a count */
 #define RUNNING	1
 #define UNUSED	2	/* never set up */
 
-/* Stands for the number of general counters, which is the lowest invalid number. */
+/* A placeholder for the lowest invalid number, which is the number of general counters. */
 #define FIRST_BAD_NUMBER	(INT_MAX - 1)
 
 enum argument_place {
@@ -141,7 +141,7 @@ ROW(readcpu_kernel_address) { PMIOREADCPU, O_RDWR, KERNEL, 0, 0, EFAULT };
 ROW(setup2_kernel_address) { PMIOSETUP2, O_RDWR, KERNEL, 0, 0, EFAULT };
 ROW(get2_kernel_address) { PMIOGET2, O_RDWR, KERNEL, 0, 0, EFAULT };
 
-/* 4 and 8. A flag that is refused. */
+/* 4 and 8. A flag is refused. */
 ROW(setup_any_thread) {
 	PMIOSETUP, O_RDWR, GOOD, UNUSED, PMCF_USR | PMCF_ANY, EINVAL
 };
@@ -199,7 +199,7 @@ ROW(setup_no_such_fixed) {
 ROW(read_no_such_fixed) { PMIOREAD, O_RDWR, GOOD, PMC_FIXED(63), 0, EINVAL };
 ROW(read_below_fixed) { PMIOREAD, O_RDWR, GOOD, PMC_FIXED(-1), 0, EINVAL };
 
-/* Calls without write access: the number is checked first. */
+/* Calls that need no write access: the counter number is checked first. */
 ROW(read_reader_one_too_many) {
 	PMIOREAD, O_RDONLY, GOOD, FIRST_BAD_NUMBER, 0, EINVAL
 };
@@ -304,7 +304,10 @@ static void *place_argument(FIXTURE_DATA(refused) *self, enum argument_place whe
 	case UNMAPPED:
 		return end;
 	case KERNEL:
-		/* The last page. A 32-bit program can't have memory there either. */
+		/*
+		 * Returns an address in the last page, where even a 32-bit program can't have
+		 * memory.
+		 */
 		return (void *)-4096UL;
 	case STRADDLING:
 		memcpy(end - (size - 1), arg, size - 1);
@@ -320,7 +323,7 @@ static void *place_argument(FIXTURE_DATA(refused) *self, enum argument_place whe
 	return NULL;
 }
 
-/* Returns an argument that is valid except for the variant's mistake. */
+/* Returns an argument whose only mistake is the variant's mistake. */
 static union argument argument(unsigned int cmd, int num, __u8 flags)
 {
 	union argument arg;
@@ -342,7 +345,7 @@ static union argument argument(unsigned int cmd, int num, __u8 flags)
 	return arg;
 }
 
-/* Returns true if the command exists: PMIOTSTAMP needs a known TSC frequency. */
+/* Returns true if the command exists. PMIOTSTAMP exists only if the TSC frequency is known. */
 static bool command_exists(int fd, unsigned int cmd)
 {
 	struct pmc_tstamp t;

@@ -37,7 +37,7 @@ FIXTURE(events)
 {
 	int fd;
 	int kmsg;
-	/* Bit map of events that are missing on any CPU, and one of these CPUs */
+	/* Bit map of the events that some CPU lacks, and one of these CPUs */
 	unsigned int missing;
 	int cpu;
 };
@@ -47,7 +47,9 @@ static unsigned int missing_on_this_cpu(void)
 {
 	unsigned int eax, ebx, ecx, edx, known;
 
-	/* Other vendors have no such leaf, and the module refuses none of their events. */
+	/*
+	 * Only Intel has this leaf. The module refuses no event of other vendors for this reason.
+	 */
 	if (!__get_cpuid(0xa, &eax, &ebx, &ecx, &edx) || !(eax & 0xff))
 		return 0;
 	known = eax >> 24;
@@ -97,13 +99,15 @@ TEST_F(events, missing_events_are_refused)
 			TH_LOG("architectural event %d", i);
 		}
 		EXPECT_EQ(err, pmc_setup2(self->fd, 0, pmc.pmc_val));
-		/* An event select with edge detection or a counter mask is the same event. */
+		/*
+		 * An event select with edge detection or a counter mask still means the same event.
+		 */
 		EXPECT_EQ(err, pmc_setup2(self->fd, 0, event_select(i, PMCF_USR | PMCF_E)));
 		EXPECT_EQ(err, pmc_setup2(self->fd, 0, pmc.pmc_val | 3 << 24));
 	}
 }
 
-/* An event number with another unit mask is another event. */
+/* The same event number with another unit mask means another event. */
 TEST_F(events, other_unit_masks_are_accepted)
 {
 	EXPECT_EQ(0, pmc_setup2(self->fd, 0, 0x00014e2e));

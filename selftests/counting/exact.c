@@ -56,8 +56,8 @@ TEST_F(counter, counter_counts_each_instruction_of_the_loop)
 }
 
 /*
- * Counts a loop of three instructions. loop() has two, so a counter that lost its lowest bit
- * would still be right.
+ * Counts a loop of three instructions. An iteration of loop() has two, so with loop() a counter
+ * without its lowest bit would seem right.
  */
 static __s64 count_loop_of_three(int fd, unsigned long n)
 {
@@ -85,7 +85,7 @@ TEST_F(counter, counts_of_a_loop_of_three_are_exact)
 			  count_loop_of_three(self->fd, n));
 }
 
-/* FreeBSD's structure has padding at `reserved`, which programs do not initialize. */
+/* FreeBSD's structure has padding in place of `reserved`, so its programs do not initialize it. */
 TEST_F(counter, read_ignores_the_padding_and_zeroes_it)
 {
 	struct pmc_data data = { .pmcd_num = 0, .reserved = ~0U };
@@ -127,7 +127,7 @@ TEST_F(counter, start_continues_from_the_stopped_value)
 	EXPECT_EQ(2 * value, pmc_value(self->fd, 0));
 }
 
-/* FreeBSD's driver resets a counter that is started while it runs. */
+/* Starting a running counter has no effect here. (FreeBSD's driver resets the counter.) */
 TEST_F(counter, start_when_running_has_no_effect)
 {
 	__s64 value;
@@ -296,12 +296,12 @@ FIXTURE_VARIANT_ADD(mode, neither) {
 	.flags = 0, .min = 0, .max = 0,
 };
 
-/* A second counter is started and stopped meanwhile. */
+/* The count includes the calls that start and stop a second counter. */
 FIXTURE_VARIANT_ADD(mode, user) {
 	.flags = PMCF_USR, .min = LOOP_TOTAL, .max = LOOP_TOTAL + 3 * CALL_OVERHEAD,
 };
 
-/* How many instructions the kernel executes during the loop depends on the host. */
+/* The number of instructions that the kernel executes during the loop depends on the host. */
 FIXTURE_VARIANT_ADD(mode, kernel) {
 	.flags = PMCF_OS, .min = 1, .max = LLONG_MAX,
 };

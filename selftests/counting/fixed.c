@@ -199,7 +199,7 @@ TEST_F(fixed, counter_that_was_not_set_up_is_refused)
 	struct pmc pmc;
 	__s64 value;
 
-	/* Sets up general counter 0, and not the fixed one. */
+	/* Sets up general counter 0, and not fixed counter 0. */
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_EQ(-EBUSY, pmc_start(self->fd, PMC_FIXED(0)));
 	EXPECT_EQ(-EBUSY, pmc_stop(self->fd, PMC_FIXED(0)));
@@ -208,7 +208,10 @@ TEST_F(fixed, counter_that_was_not_set_up_is_refused)
 	EXPECT_EQ(-EBUSY, pmc_read(self->fd, PMC_FIXED(0), &value));
 }
 
-/* perf prefers a fixed counter, so the module's fixed counter alone must keep perf off. */
+/*
+ * perf prefers a fixed counter for this event, so a fixed counter of the module must keep perf off
+ * by itself.
+ */
 TEST_F(fixed, fixed_counter_and_perf_exclude_each_other)
 {
 	int perf;
@@ -238,7 +241,7 @@ TEST_F(fixed, setup_leaves_bits_of_other_counters)
 
 	if (self->p.max_num_fixed_events < 2)
 		SKIP(return, "this CPU has one fixed counter");
-	/* With place-holders, a counter that runs belongs to perf. */
+	/* With place-holders, a counter that runs belongs to perf, so the test ends. */
 	if (module_has_place_holder())
 		return;
 	ASSERT_EQ(0, cpus_online(&cpus));

@@ -31,7 +31,7 @@ FIXTURE_VARIANT_ADD(get, counter_mask) SAME(0x020100c0);
 FIXTURE_VARIANT_ADD(get, inverted_counter_mask) SAME(0xff8100c0);
 FIXTURE_VARIANT_ADD(get, every_bit_that_is_the_callers) SAME(0xff87ffff);
 
-/* PMCF_INT and PMCF_EN belong to the driver: accepted, and ignored. */
+/* PMCF_INT and PMCF_EN belong to the driver: PMIOSETUP accepts and ignores them. */
 FIXTURE_VARIANT_ADD(get, interrupt_dropped) {
 	.setup = 0x001100c0, .got = 0x000100c0,
 };

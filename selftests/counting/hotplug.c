@@ -49,7 +49,7 @@ FIXTURE_SETUP(hotplug)
 
 FIXTURE_TEARDOWN(hotplug)
 {
-	/* Fails with EINVAL if the CPU is online, as it should be. */
+	/* If the CPU is online, as it should be, this call fails with EINVAL. */
 	cpu_set_online(self->online, "1");
 	close(self->online);
 	close(self->fd);
@@ -127,7 +127,10 @@ TEST_F(hotplug, cpu_that_comes_online_later_is_counted)
 	EXPECT_LE((__s64)(LOOP_INSNS * N), value);
 	EXPECT_GE((__s64)(LOOP_INSNS * N) + 3 * CALL_OVERHEAD, value);
 
-	/* For a counter that was set up before, the CPU now behaves like any other. */
+	/*
+	 * For a counter that was set up while the CPU was offline, the CPU now behaves like any
+	 * other CPU.
+	 */
 	EXPECT_EQ(here, pmc_loop_count(self->fd, 0, N));
 }
 
@@ -167,8 +170,9 @@ TEST_F(hotplug, hotplugging_thread_loses_no_count)
 }
 
 /*
- * Takes the CPU offline and online until asked to stop, in at least @least and at most @most rounds.
- * The condition has no && and ||, so that each round executes the same number of instructions.
+ * Takes the CPU offline and online until asked to stop, in at least @least and at most @most
+ * rounds. The condition uses & and | instead of && and ||, so that each round executes the same
+ * number of instructions.
  */
 static void hotplug_until_stopped(int online, struct shared_results *s, long least,
 				 long most)
@@ -218,7 +222,7 @@ static __s64 count_during_hotplug(FIXTURE_DATA(hotplug) *self, int loops,
 		_exit(0);
 	}
 
-	/* The child waits for a byte, so that its start is not counted. */
+	/* The child waits for a byte before it begins, so that its start is not counted. */
 	err = wait_until_idle();
 	if (!err)
 		err = pmc_reset(self->fd, 0);
@@ -265,7 +269,9 @@ TEST_F(hotplug, process_beside_a_hotplugging_one_loses_no_count)
 	}
 }
 
-/* perf may use a CPU that comes online after the close: its registers must be as before. */
+/*
+ * Linux's perf may use a CPU that comes online after the close, so its registers must be as before.
+ */
 TEST_F(hotplug, cpu_offline_at_close_reads_as_before)
 {
 	const __u64 left = 0x000100c5;	/* an event select, not enabled */

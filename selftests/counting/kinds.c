@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * PMIO on one kind of core of a hybrid processor (PMIOSETUP2 with a type). The counter may be one
- * that other kinds lack, and the event is that of this kind. Only the CPUs of this kind count, and
- * the calls never give a value for the others.
+ * PMIO on one kind of core of a hybrid processor (PMIOSETUP2 with a type). Other kinds may lack the
+ * counter, and the select means the event of this kind. Only the CPUs of this kind count, and no
+ * call returns a value for other CPUs.
  *
  * On the virtual PMU event 0xd0 with unit mask 0x81 is instructions on big cores and branches on
  * small ones.
@@ -28,12 +28,12 @@
 #define INSNS_OR_BRANCHES	(0x81d0ULL | (__u64)PMCF_USR << 16)
 #define BRANCHES		(0xc4ULL | (__u64)PMCF_USR << 16)
 
-/* A select that counts nothing, since it is not enabled */
+/* An event select that counts nothing, since its enable bit is clear */
 #define OTHER_SELECT	0x100c4ULL
 
 enum { BIG, SMALL };
 
-/* What one iteration of loop() counts of INSNS_OR_BRANCHES on each kind */
+/* The count of INSNS_OR_BRANCHES in one iteration of loop(), on each kind */
 static const unsigned long per_iteration[KINDS] = { LOOP_INSNS, 1 };
 
 FIXTURE(kinds)
@@ -100,7 +100,10 @@ static __s64 __attribute__((noinline)) count_loops(const int *cpus, int fd, int 
 	return pmc_value(fd, num) - before;
 }
 
-/* Returns by how much the growth is more if each loop has N more iterations. The counter runs. */
+/*
+ * Returns the difference of the growths in two calls of loop_on_each_kind(): each loop of the
+ * second call has N more iterations. The counter must be running.
+ */
 static __s64 count_added_loops(const FIXTURE_DATA(kinds) *self, int num)
 {
 	__s64 least;
@@ -160,7 +163,10 @@ TEST_F(kinds, other_cpus_have_no_value)
 	EXPECT_EQ(0, read_cpus(self->fd, 0, first, PMC_CPU_MAX, &data));
 }
 
-/* An earlier or a later setup of the counter on all CPUs does not mix with that of a kind. */
+/*
+ * A setup of a counter on all CPUs and a setup on one kind replace each other, and their counts do
+ * not mix.
+ */
 TEST_F(kinds, setups_on_all_cpus_and_on_one_kind_alternate)
 {
 	__u64 select;
@@ -171,7 +177,10 @@ TEST_F(kinds, setups_on_all_cpus_and_on_one_kind_alternate)
 		ASSERT_EQ(0, pmc_start(self->fd, 0));
 		EXPECT_EQ((__s64)(N * PIECES * KINDS), count_added_loops(self, 0));
 
-		/* Set up while it runs: the other CPUs stop, and their values are in no sum. */
+		/*
+		 * Sets the counter up again while it runs: the CPUs of other kinds stop, and no sum
+		 * contains their values.
+		 */
 		ASSERT_EQ(0, setup_on(self->fd, 0, BRANCHES, self->type[kind]));
 		EXPECT_EQ(0, pmc_value(self->fd, 0));
 		ASSERT_EQ(0, msr_read(self->cpu[!kind], MSR_IA32_PERFEVTSEL0, &select));
@@ -202,7 +211,10 @@ TEST_F(kinds, a_kind_has_all_its_counters)
 	}
 }
 
-/* Golden Cove has some events on a part of its counters. On another counter they would stay 0. */
+/*
+ * Golden Cove can count some events only on some of its counters. On another counter the count
+ * would stay 0.
+ */
 TEST_F(kinds, counters_that_cannot_count_the_event_are_refused)
 {
 	const __u64 user = (__u64)PMCF_USR << 16;
@@ -218,7 +230,7 @@ TEST_F(kinds, counters_that_cannot_count_the_event_are_refused)
 	for (num = 0; num < self->general[SMALL]; num++)
 		EXPECT_EQ(0, setup_on(self->fd, num, INSNS_OR_BRANCHES, self->type[SMALL]));
 	for (kind = 0; kind < KINDS; kind++) {
-		/* Intel has no event 0: these are numbers of fixed counters. */
+		/* Intel has no event 0: Linux uses these selects for fixed counters. */
 		EXPECT_EQ(-EINVAL, setup_on(self->fd, 0, 0x0300 | user, self->type[kind]));
 		EXPECT_EQ(-EINVAL, setup_on(self->fd, 0, user, self->type[kind]));
 	}
@@ -227,7 +239,7 @@ TEST_F(kinds, counters_that_cannot_count_the_event_are_refused)
 	EXPECT_EQ(-EOPNOTSUPP, setup_on(self->fd, 0, 0x01b7 | user, self->type[SMALL]));
 }
 
-/* Calls of a counter of one kind go to the CPUs of this kind only. */
+/* A call for a counter of one kind interrupts only CPUs of this kind. */
 TEST_F(kinds, other_cpus_are_not_interrupted)
 {
 	enum { CALLS = 1000 };
@@ -246,7 +258,7 @@ TEST_F(kinds, other_cpus_are_not_interrupted)
 			pmc_value(self->fd, 0);
 			ASSERT_EQ(0, pmc_stop(self->fd, 0));
 		}
-		/* Linux calls a few functions there for its own sake. */
+		/* Linux itself also calls a few functions on the other CPUs. */
 		EXPECT_GT(CALLS / 2, cpu_interrupts_of("CAL", other) - interrupts);
 	}
 }
@@ -261,7 +273,10 @@ TEST_F(kinds, a_kind_has_all_its_fixed_counters)
 			ASSERT_EQ(0, setup_on(self->fd, PMC_FIXED(n), user, self->type[kind]));
 			ASSERT_EQ(0, pmc_start(self->fd, PMC_FIXED(n)));
 		}
-		/* The others count clocks, of which the virtual PMU has one at least per instruction. */
+		/*
+		 * Fixed counters 1 and 2 count cycles. The virtual PMU has at least one cycle per
+		 * instruction.
+		 */
 		EXPECT_EQ((__s64)(N * PIECES * LOOP_INSNS), count_added_loops(self, PMC_FIXED(0)));
 		for (n = 1; n < self->fixed[kind]; n++)
 			EXPECT_LE((__s64)(N * PIECES * LOOP_INSNS),
@@ -285,7 +300,7 @@ TEST_F(kinds, counters_that_a_kind_lacks_are_refused_there)
 
 		EXPECT_EQ(-EINVAL, pmc_setup2(self->fd, num, BRANCHES));
 		EXPECT_EQ(-EINVAL, setup_on(self->fd, num, BRANCHES, self->type[!kind]));
-		/* The counter exists, and is not set up. */
+		/* The counter exists on this kind, but is not set up. */
 		EXPECT_EQ(-EBUSY, pmc_start(self->fd, num));
 		EXPECT_EQ(-EBUSY, pmc_read(self->fd, num, &value));
 		EXPECT_EQ(-EBUSY, pmc_get(self->fd, num, &pmc));
@@ -343,7 +358,7 @@ TEST_F(kinds, get_returns_the_type)
 		ASSERT_EQ(0, device_ioctl(self->fd, PMIOGET2, &pmc));
 		EXPECT_EQ(0U, pmc.pmc2_type);
 	}
-	/* Types of no kind of core, and a refused call that changes nothing */
+	/* Types that are the type of no kind of core. A refused call changes nothing. */
 	EXPECT_EQ(-EINVAL, setup_on(self->fd, 0, BRANCHES, PERF_TYPE_SOFTWARE));
 	EXPECT_EQ(-EINVAL, setup_on(self->fd, 0, BRANCHES, 1U << 31));
 	EXPECT_EQ(0, pmc_start(self->fd, 0));

@@ -3,8 +3,8 @@
  * The layout of the structures and the numbers of the commands. Both are the same for 64-bit and
  * 32-bit programs, so this file is built for both.
  *
- * A wrong value fails the build. The tests repeat the comparison at run time, by addresses and
- * values.
+ * A wrong value makes the build fail. The tests repeat the comparison at run time, with addresses
+ * and values.
  */
 #include <stddef.h>
 #include <string.h>
@@ -85,7 +85,7 @@ ASSERT_VALUE(PMC_FIXED(2), 0x40000002);
 ASSERT_VALUE(PMC_CPU_MAX, 64);
 ASSERT_VALUE(PERFMON_API_VERSION, 3);
 
-/* Programs test for a command with #ifdef. */
+/* Each command is a macro, since programs test for it with #ifdef. */
 #if !defined(PMIOSETUP) || !defined(PMIOSTART) || !defined(PMIOSTOP) ||	\
 	!defined(PMIOREAD) || !defined(PMIORESET) || !defined(PMIOTSTAMP) || \
 	!defined(PMIOGET) || !defined(PMIOREADCPU) || !defined(PMIOSETUP2) || \
@@ -126,7 +126,7 @@ TEST(members_do_not_overlap)
 	for (i = 0; i < sizeof(p); i++)
 		zeros += !bytes[i];
 
-	/* Only the reserved member was not written. */
+	/* The program has written all bytes but the two reserved ones. */
 	EXPECT_EQ(2, zeros);
 	EXPECT_EQ(0, p.reserved);
 }

@@ -69,7 +69,10 @@ TEST_F(open, readers_are_unlimited)
 	for (i = 0; i < ARRAY_SIZE(fds); i++)
 		close(fds[i]);
 
-	/* Readers do not count as the writer, and their close does not free its place. */
+	/*
+	 * While there is a writer, another can't open the device, even after readers have closed
+	 * it.
+	 */
 	EXPECT_EQ(-EBUSY, device_open(O_RDWR));
 	close(self->writer);
 	self->writer = device_open(O_RDWR);

@@ -87,7 +87,7 @@ static __u16 smaller(__u16 a, __u16 b)
 	return a < b ? a : b;
 }
 
-/* Stores the properties that all CPUs have. Returns true if a CPU has more counters. */
+/* Stores the properties that all CPUs have. Returns true if some CPU has more counters. */
 static bool intersect_expected(struct perfmon_properties *all)
 {
 	struct perfmon_properties one;
@@ -150,8 +150,8 @@ TEST_F(properties, properties_are_the_least_of_all_cpus)
 }
 
 /*
- * Reads the system's clock and the time-stamp counter at the same time: of many readings, takes that
- * in which the fewest ticks have passed, since a CPU may stand still between the two.
+ * Reads the system's clock and the time-stamp counter at the same time. Of many readings, takes the
+ * reading in which the fewest ticks have passed, since a CPU may stand still between the two.
  */
 static __u64 read_clocks(struct timespec *time)
 {
@@ -187,8 +187,9 @@ static int measured_mhz(void)
 }
 
 /*
- * Returns the frequency in MHz that the log and the device agree on, or that of the log after a
- * minute. The kernel measures it again some time after the boot, and logs that a moment later.
+ * Returns the frequency in MHz when the log and the device agree on it, or the frequency in the log
+ * after a minute. They differ for a while, because the kernel measures the frequency again some
+ * time after the boot, and logs the result a moment later.
  */
 static int agreed_mhz(int fd)
 {
@@ -211,7 +212,10 @@ TEST_F(properties, time_stamp_is_the_tsc)
 
 	ASSERT_LE(0, mhz);
 	if (!mhz) {
-		/* The kernel may have calibrated the TSC later, without a message in the log. */
+		/*
+		 * If the log has no frequency, PMIOTSTAMP may succeed or not: the kernel may have
+		 * calibrated the TSC later, without a message.
+		 */
 		if (device_ioctl(self->fd, PMIOTSTAMP, &t) == -ENOTTY)
 			return;
 		mhz = measured_mhz();

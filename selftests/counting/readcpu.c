@@ -194,9 +194,10 @@ TEST_F(readcpu, only_the_cpus_that_are_read_are_interrupted)
 			calls = cpu_interrupts_of("CAL", n) - before[n];
 			ASSERT_LE(0, before[n++]);
 			/*
-			 * Each read would interrupt the CPU at least once. The kernel also calls
-			 * functions on other CPUs for other reasons, but less often. The number of
-			 * such calls grows with time, and on a busy host the reads take long.
+			 * If a read interrupted the CPU, there would be at least one interrupt for
+			 * each read. The kernel also calls functions on other CPUs for other
+			 * reasons, but less often. The number of these calls grows with time, and
+			 * on a busy host the reads take long.
 			 */
 			if (other != cpu)
 				EXPECT_GT(READS, calls) {

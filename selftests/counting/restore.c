@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * When the descriptor has been closed in any way, every register of the PMU that the module has
- * written has its old value, on every CPU.
+ * Tests that after the close of the descriptor, whatever its cause, every register of the PMU that
+ * the module has written has its old value, on every CPU.
  *
  * The registers are read through /dev/cpu/N/msr and the local APIC, not
  * through the module.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * PMIOSETUP2 and PMIOGET2: event selects of 64 bits. Intel's CPUs have the lower 32 bits, and AMD's
+ * PMIOSETUP2 and PMIOGET2: event selects of 64 bits. Intel's CPUs use the lower 32 bits, and AMD's
  * CPUs have four more bits for larger event numbers.
  */
 #include <errno.h>
@@ -158,7 +158,7 @@ TEST_F(setup2, setup2_refuses_reserved_members)
 		{ .pmc2_select = INSTRUCTIONS, .reserved = 1 },
 		{ .pmc2_select = INSTRUCTIONS, .reserved = 1U << 31 },
 	};
-	/* No kind of core has these types. */
+	/* These are types of no kind of core. */
 	static const __u32 types[] = { 1, 1U << 31 };
 	struct pmc2 pmc;
 	unsigned int i;
@@ -185,7 +185,10 @@ TEST_F(setup2, setup2_refuses_reserved_members)
 	}
 }
 
-/* The type of the only kind of core: the counter has to be one that can count the event. */
+/*
+ * Uses the type of the only kind of core. With a type, the module checks that the counter can count
+ * the event.
+ */
 TEST_F(setup2, setup2_with_a_type_refuses_events_that_the_counter_lacks)
 {
 	const __u64 user = (__u64)PMCF_USR << 16;
@@ -200,13 +203,13 @@ TEST_F(setup2, setup2_with_a_type_refuses_events_that_the_counter_lacks)
 	EXPECT_EQ((__u32)PERF_TYPE_RAW, pmc.pmc2_type);
 	if (self->is_amd)
 		return;
-	/* Intel has no event 0: these are numbers of fixed counters. */
+	/* Intel has no event 0: Linux uses these selects for fixed counters. */
 	pmc.pmc2_select = 0x0300 | user;
 	EXPECT_EQ(-EINVAL, device_ioctl(self->fd, PMIOSETUP2, &pmc));
 	pmc.pmc2_select = user;
 	EXPECT_EQ(-EINVAL, device_ioctl(self->fd, PMIOSETUP2, &pmc));
 	EXPECT_EQ(value, pmc_value(self->fd, 0));
-	/* Without a type this is not checked. */
+	/* Without a type, the module does not check whether the counter can count the event. */
 	EXPECT_EQ(0, pmc_setup2(self->fd, 0, 0x0300 | user));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A counter counts on every CPU, and its value is the sum over all CPUs. So the value is right for
- * a program that moves, and for programs on several CPUs at the same time.
+ * A counter counts on every CPU, and its value is the sum over all CPUs. So the count is right for
+ * a program that moves, and for programs that run on several CPUs at the same time.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -150,7 +150,7 @@ TEST_F(smp, all_cpus_count_at_once)
 	EXPECT_EQ((__s64)(self->count * LOOP_INSNS * 10 * N), second - first);
 }
 
-/* Counts the same loops by three counters: the third has both modes of the first two. */
+/* Counts the same loops with three counters: of user mode, of the kernel, and of both modes. */
 static void expect_sum(struct __test_metadata *_metadata, FIXTURE_DATA(smp) *self,
 		       int user, int kernel, int both)
 {

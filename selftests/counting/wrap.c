@@ -3,7 +3,7 @@
  * Counts that are wider than the hardware's counters: they are exact after many wraps, and never
  * decrease or jump for a reader.
  *
- * The tests need counters that wrap many times in seconds. Narrow counters do; with the module's
+ * The tests need counters that wrap many times in seconds. Narrow counters do so. With the module's
  * parameter `period_bits`, wide counters overflow as often.
  */
 #include <errno.h>
@@ -24,20 +24,20 @@
 #define WRAPS		12
 #define MAX_WIDTH	28	/* more would take minutes */
 
-/* For wide counters: an overflow every 2^16 events, and 64 overflows in place of a wrap. */
+/* Wide counters overflow every 2^16 events, and 64 overflows take the place of a wrap. */
 #define PERIOD		"period_bits=16"
 /* The width of a counter that wraps after 64 overflows of 2^16 events. */
 #define SIMULATED_WIDTH	22
 
 /*
- * More instructions than all CPUs together retire in one cycle of the time-stamp counter, and a
- * tolerance. Both are small compared with half the range of a counter, by which a mistake changes a
- * value.
+ * A number of instructions that is more than all CPUs together retire in one cycle of the
+ * time-stamp counter, and a tolerance. Both are small compared with half the range of a counter. A
+ * mistake would change a value by so much.
  */
 #define MAX_RATE	16
 #define SLACK		10000
 
-/* Rounds until the reader has read while the loop ran. */
+/* The largest number of rounds until the reader has read while the loop ran. */
 #define MOST_ROUNDS	100
 
 /* Memory that the reading process and the counted process share. */
@@ -182,7 +182,7 @@ static __s64 count_while_read(int fd, int num, struct shared_results *s,
 		_exit(0);
 	}
 
-	/* The child waits for a byte, so that its start is not counted. */
+	/* The child waits for a byte before it begins, so that its start is not counted. */
 	err = wait_until_idle();
 	if (!err)
 		err = pmc_reset(fd, num);
@@ -211,7 +211,7 @@ TEST_F(wrap, value_is_exact_and_rises_past_wraps)
 	per_read = instructions_per_read(self->fd, num, self->shared);
 	ASSERT_LT(0, per_read);
 
-	/* The constant part of a count that does not wrap. */
+	/* First measures the constant part of a count, with a loop that does not wrap. */
 	value = count_while_read(self->fd, num, self->shared, 1000);
 	overhead = value - LOOP_INSNS * 1000 - self->shared->reads * per_read;
 
@@ -241,7 +241,7 @@ TEST_F(wrap, value_is_exact_without_readers)
 	EXPECT_EQ((__s64)(LOOP_INSNS * self->n) + overhead,
 		  pmc_loop_count(self->fd, num, self->n));
 
-	/* Counts in several parts, so that the counter is stopped at many values of its range. */
+	/* Counts in several parts, so that the counter is stopped at many different values. */
 	ASSERT_EQ(0, pmc_reset(self->fd, num));
 	for (i = 0; i < 100; i++)
 		ASSERT_EQ(0, pmc_count_loop(self->fd, num, self->n / 100));

@@ -115,7 +115,7 @@ TEST_F(aspace, process_has_one_address_space)
 	EXPECT_EQ(0ULL, second.other_samples);
 }
 
-/* Both modes have the same address space also if user mode has separate page tables (PTI). */
+/* Both modes have the same address space, even if user mode has separate page tables (PTI). */
 TEST_F(aspace, kernel_and_user_have_the_same_address_space)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
@@ -176,7 +176,7 @@ TEST_F(aspace, another_process_has_another_address_space)
 
 	/*
 	 * The child executes the loop. This process executes little, so it has a sample only if
-	 * other tasks of this CPU have counted most of a period.
+	 * other tasks on this CPU have executed most of a period.
 	 */
 	ASSERT_EQ(0, trace_child(&self->trace));
 	both = aspaces(&self->trace, self->cpu, false);
@@ -202,8 +202,8 @@ FIXTURE_VARIANT(rights)
 };
 
 /*
- * Linux has no setting that allows sampling the user mode of a CPU but not its kernel mode, so each
- * caller that may stage a config gets the address spaces.
+ * Linux has no setting that allows sampling the user mode of a CPU and forbids sampling its kernel
+ * mode. So each caller that may stage a config gets the address spaces.
  */
 FIXTURE_VARIANT_ADD(rights, paranoid_2) { .paranoid = 2, .err = EACCES };
 FIXTURE_VARIANT_ADD(rights, paranoid_1) { .paranoid = 1, .err = EACCES };

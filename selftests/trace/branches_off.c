@@ -4,7 +4,8 @@
  * Linux perf does not use it. The LBR stack then has old branches. They must not be in a
  * record, the gap must be reported, and recording must continue.
  *
- * Writes by /dev/cpu/N/msr also change that register, and the register that selects branches.
+ * Other variants change that register, or the register that selects branches, by writes to
+ * /dev/cpu/N/msr.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -75,7 +76,10 @@ static int clear_bits(int cpu, __u32 msr, __u64 bits)
 	return err ?: msr_write(cpu, msr, value & ~bits);
 }
 
-/* Returns a rate at which there are fewer branches between two samples than records. */
+/*
+ * Returns a rate that is so small that there are fewer branches between two samples than branch
+ * records.
+ */
 static __u32 sampling_rate(void)
 {
 	return branch_records()->depth + 9;
@@ -85,7 +89,10 @@ static __u32 sampling_rate(void)
 static int disable_branches(int cpu)
 {
 	const struct branch_records *b = branch_records();
-	/* If both bits are in one register, a PMI may clear FREEZE. */
+	/*
+	 * Leaves FREEZE as it is if both bits are in one register, since a PMI may clear FREEZE
+	 * meanwhile.
+	 */
 	const __u64 freeze = b->enable == MSR_IA32_DEBUGCTL ? FREEZE : 0;
 
 	return clear_bits(cpu, b->enable, b->enable_bit | freeze);
@@ -188,7 +195,7 @@ TEST_F(branches, old_branches_are_not_recorded)
 	EXPECT_LT(32U, new);
 }
 
-/* STOP reports the gap if no overflow or timer tick has found it before. */
+/* If no overflow and no timer tick has found the gap before, STOP reports it. */
 TEST_F(branches, gap_until_stop_is_flagged)
 {
 	const struct perfmon_config config =

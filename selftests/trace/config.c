@@ -3,8 +3,8 @@
  * Configs of a trace. When a config is refused, the previous config stays staged. An accepted
  * config can be started.
  *
- * A variant is a config and the condition under which it is accepted: always, never, or if the
- * machine has the counters and events.
+ * A variant is a config, and the condition under which the config is accepted: always, never, or
+ * only if the machine has its counters and events.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -70,7 +70,10 @@ static bool rate_fits(const struct machine *m, const struct perfmon_config *c)
 
 #define ROW(name) FIXTURE_VARIANT_ADD(config, name)
 
-/* Instructions, and two model-specific events that are defined to count them, too. */
+/*
+ * The event "instructions", and two model-specific events that are defined to count instructions,
+ * too.
+ */
 #define FIRST	INSTRUCTIONS
 #define SECOND	MODEL_EVENT(0)
 #define THIRD	MODEL_EVENT(PERFMON_MAX_EVENT)
@@ -397,7 +400,10 @@ TEST_F(config, config_works_or_is_refused_and_changes_nothing)
 	EXPECT_EQ(0, trace_start(&self->trace));
 	EXPECT_EQ(0, trace_stop(&self->trace));
 
-	/* Without a previous config the result is the same, and no config is staged. */
+	/*
+	 * If there is no previous config, the result is the same, and afterwards no config is
+	 * staged.
+	 */
 	ASSERT_EQ(0, trace_free(&self->trace));
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
 	EXPECT_EQ(is_accepted ? 0 : -EINVAL,

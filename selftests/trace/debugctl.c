@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A trace with branches restores IA32_DEBUGCTL, also if a PMI comes at any point of START or STOP.
- * Before version 4 the handler of such a PMI sets a bit in this register.
+ * A trace with branches restores IA32_DEBUGCTL, even if a PMI comes in the middle of START or STOP.
+ * On PMUs before version 4, the handler of such a PMI sets a bit in this register.
  */
 #include <fcntl.h>
 #include <unistd.h>

@@ -66,7 +66,7 @@ TEST_F(events, config_takes_as_many_events_as_counters)
 	EXPECT_EQ(0, trace_start(&self->trace));
 	EXPECT_EQ(0, trace_stop(&self->trace));
 
-	/* One more event is not too many for the array, but too many for the general counters. */
+	/* One more event still fits into the array, but there are not enough general counters. */
 	c.events[fixed + general] = MODEL_EVENT(general);
 	EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
 	if (fixed) {
@@ -176,7 +176,10 @@ TEST_F(events, definition_of_an_event_of_two_counters_is_refused)
 	EXPECT_EQ(want, device_ioctl(self->fd, PERFMON_DEFINE_EVENT, &merge));
 }
 
-/* With the type of the only kind of core, event 0 of Intel is that of a fixed counter, or of none. */
+/*
+ * With the type of the only kind of core, a select with Intel's event 0 means the event of a fixed
+ * counter, if there is one.
+ */
 TEST_F(events, definition_with_a_type_names_a_fixed_counter)
 {
 	struct perfmon_event_definition d = {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Exact samples: each is at the right instruction, none is lost, and none is made up.
+ * Exact samples: each sample is at the right instruction, no sample is lost, and there are no wrong
+ * ones.
  *
  * trace_loop() executes a known number of instructions in user mode between START and STOP, so
  * all samples on its CPU are known. On CPUs where other code runs as well, a counter of the
@@ -23,7 +24,9 @@
 /* Room for all records of a test at the shortest period. */
 #define PAGES	1024
 
-/* The reference counter is the last general one, since a trace takes the lowest free counters. */
+/*
+ * The reference counter is the last general counter, since a trace takes the lowest free counters.
+ */
 #define REFERENCE(p)	((p)->max_num_programmable_events - 1)
 
 FIXTURE(exact)
@@ -41,19 +44,19 @@ FIXTURE_VARIANT(exact)
 	unsigned long n;	/* iterations of the loop */
 };
 
-/* Small primes: the samples are spread over the loop. */
+/* The rates are small primes, so that the samples are spread over the loop. */
 FIXTURE_VARIANT_ADD(exact, each_97) { .rate = 97, .n = 100000 };
 FIXTURE_VARIANT_ADD(exact, each_1009) { .rate = 1009, .n = 500000 };
 FIXTURE_VARIANT_ADD(exact, each_10007) { .rate = 10007, .n = 2000000 };
 FIXTURE_VARIANT_ADD(exact, each_1000003) { .rate = 1000003, .n = 10000000 };
 
-/* An even number: all samples are at the same instruction. */
+/* With an even rate, all samples are at the same instruction. */
 FIXTURE_VARIANT_ADD(exact, each_1000) { .rate = 1000, .n = 500000 };
 
-/* The last instruction, which is the system call, overflows. */
+/* The counter overflows at the last instruction, which is the system call. */
 FIXTURE_VARIANT_ADD(exact, each_in_all) { .rate = 1004, .n = 500 };
 
-/* Fewer instructions than the rate. */
+/* The loop has fewer instructions than the rate. */
 FIXTURE_VARIANT_ADD(exact, none) { .rate = 1005, .n = 500 };
 
 FIXTURE_SETUP(exact)
@@ -193,8 +196,8 @@ static int move_over_all_cpus(FIXTURE_DATA(exact) *self, unsigned long n,
 }
 
 /*
- * On the CPU of the calls the reference also counts the instructions between the start of the
- * reference and the start of the trace, and between their stops, which is a constant number.
+ * On the CPU that makes the calls, the reference also counts the instructions between its own start
+ * and the start of the trace, and between the two stops. Their number is constant.
  */
 TEST_F(exact, trace_agrees_with_a_counter_on_each_cpu)
 {
@@ -379,8 +382,8 @@ static __u64 pcs_in_kernel(const struct trace *t, int cpu)
 }
 
 /*
- * A sample may be at the user instruction after the kernel's last instruction. The rate is large,
- * because a debug kernel executes thousands of instructions for each sample.
+ * In kernel mode, a sample may be at the user instruction after the kernel's last instruction. The
+ * rate is large, because a debug kernel executes thousands of instructions for each sample.
  */
 #define LONG_PERIOD	100003
 #define LONG_LOOPS	100
@@ -399,10 +402,10 @@ static struct perfmon_config config_of_modes(__u32 flags)
 }
 
 /*
- * Expects that the sampled event has counted about @insns, a number that the other events have
- * counted. How many instructions the kernel executes during the loop depends on the host. But the
- * counters of a CPU are started one right after the other, and the sampled one misses a part of its
- * handler: they differ by less than half of the loop.
+ * Expects that the sampled event has counted about @insns, the count of other events. The number of
+ * instructions that the kernel executes during the loop depends on the host. But the counters of a
+ * CPU are started right after each other, and the sampled counter misses only a part of its
+ * handler, so the counts differ by less than half of the loop.
  */
 static void expect_near(struct __test_metadata *_metadata, const struct trace_sums *sums,
 			__u64 insns)
@@ -446,9 +449,9 @@ TEST_F(modes, both_modes_count_user_and_kernel)
 	expect_near(_metadata, &sums, sums.event[BOTH].total);
 	kernel_samples = pcs_in_kernel(&self->trace, self->cpu);
 	/*
-	 * A sample is in one of the modes by chance. At least half of the samples that the loop
-	 * would have alone are in the loop, unless the kernel executes more instructions than the
-	 * loop.
+	 * It is left to chance in which mode a sample is. At least half of the samples that the
+	 * loop alone would have are in the loop, unless the kernel executes more instructions than
+	 * the loop.
 	 */
 	EXPECT_LE(TRACE_LOOP_INSNS(LONG_LOOPS * N) / LONG_PERIOD / 2,
 		  sums.event[SAMPLED].ticks - kernel_samples);

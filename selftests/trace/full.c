@@ -17,7 +17,7 @@
 #define RATE	97U
 #define N	100000UL	/* far more than one page has room for */
 
-/* The maximum number of bytes that a PMI with one event writes. */
+/* The maximum number of bytes that the records of a PMI with one event take. */
 #define MAX_PMI_BYTES	(sizeof(struct perfmon_time_record) +	\
 			 sizeof(struct perfmon_pc_record) +	\
 			 sizeof(struct perfmon_count_record))
@@ -63,7 +63,7 @@ TEST_F(full, full_buffer_has_whole_records)
 		EXPECT_EQ(PERFMON_BUFFER_FLAG_FULL, header->flags);
 		EXPECT_EQ(0ULL, trace_count_misplaced(&self->trace, self->cpu, N, 0, 0));
 
-		/* The sample that did not fit is in the count. */
+		/* The count of the last record includes the sample that did not fit. */
 		EXPECT_EQ(RATE, sums.event[0].counted);
 		EXPECT_EQ((sums.event[0].ticks + 1) * RATE,
 			  sums.event[0].total);
@@ -128,7 +128,9 @@ TEST_F(full, full_cpu_counts_nothing_until_stop)
 	__s64 value;
 	int other;
 
-	/* A counter of the counting interface continues. */
+	/*
+	 * A counter of the counting interface must continue while the trace's counters stand still.
+	 */
 	ASSERT_EQ(0, pmc_setup(self->fd, 1, EVENT_INSTRUCTIONS, PMCF_USR));
 	ASSERT_EQ(0, pmc_start(self->fd, 1));
 	ASSERT_EQ(0, trace_start(&self->trace));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A buffer becomes full during a call that starts or stops another fixed-function counter. One
- * register controls all fixed-function counters, and the call reads and writes this register. The
- * counter that a PMI between read and write has stopped must stay stopped.
+ * register controls all fixed-function counters, and the call reads and writes this register. If a
+ * PMI between the read and the write stops a counter, that counter must stay stopped.
  */
 #include <fcntl.h>
 #include <unistd.h>

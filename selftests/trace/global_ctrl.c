@@ -21,7 +21,7 @@
 TEST(overflow_during_counter_start_is_not_reported)
 {
 	const __u32 global_ctrl = pmu_registers()->global_ctrl;
-	/* A period in kernel mode that is longer than the handler itself. */
+	/* The period is in kernel mode, and is longer than the handler. */
 	const struct perfmon_config config =
 		one_event(INSTRUCTIONS, 3001, FLAG_OS);
 	struct kmsg_lines lines;
@@ -42,7 +42,7 @@ TEST(overflow_during_counter_start_is_not_reported)
 	ASSERT_EQ(0, trace_start(&t));
 	ASSERT_EQ(0, msr_read(cpu, global_ctrl, &control));
 	for (i = 0; i < ROUNDS && !t.buffer[cpu]->flags; i++) {
-		/* The state in which the module may find the register when it takes a counter. */
+		/* Clears the bit, as the module may find it when it takes a counter. */
 		ASSERT_EQ(0, msr_write(cpu, global_ctrl, control & ~PMC0));
 		ASSERT_EQ(0, pmc_start(fd, 0));
 		ASSERT_EQ(0, pmc_stop(fd, 0));

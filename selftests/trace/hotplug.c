@@ -46,7 +46,7 @@ FIXTURE_SETUP(hotplug)
 
 FIXTURE_TEARDOWN(hotplug)
 {
-	/* Fails with EINVAL if the CPU is online, as it should be. */
+	/* If the CPU is online, as it should be, this call fails with EINVAL. */
 	cpu_set_online(self->online, "1");
 	close(self->online);
 	trace_free(&self->trace);
@@ -122,7 +122,10 @@ TEST_F(hotplug, cpu_that_comes_online_later_is_not_traced)
 	EXPECT_EQ(PERFMON_BUFFER_FLAG_NOT_TRACED, buffer_of_cpu->flags);
 	EXPECT_EQ(HEADER, buffer_of_cpu->capture_end);
 
-	/* The CPU is traced neither in this run nor in the next run. */
+	/*
+	 * The CPU was offline when the buffers were allocated, so it is traced neither in this run
+	 * nor in the next.
+	 */
 	ASSERT_EQ(0, trace_start(&self->trace));
 	ASSERT_EQ(0, cpu_set_online(self->online, "1"));
 	ASSERT_EQ(0, loop_on_cpu(self, N));

@@ -31,7 +31,7 @@
 
 enum { BIG, SMALL };
 
-/* What one iteration of loop() counts of INSNS_OR_BRANCHES on each kind */
+/* The count of INSNS_OR_BRANCHES in one iteration of loop(), on each kind */
 static const unsigned long per_iteration[KINDS] = { LOOP_INSNS, 1 };
 
 FIXTURE(kinds)
@@ -118,7 +118,7 @@ static void expect_growth(struct __test_metadata *_metadata, const struct trace_
 	}
 }
 
-/* Expects that a CPU has no record of an event, which is not a record with a count of 0. */
+/* Expects that a CPU has no record of an event, not even a record with a count of 0. */
 static void expect_none(struct __test_metadata *_metadata, const struct trace_sum *sum)
 {
 	EXPECT_EQ(0ULL, sum->ticks);
@@ -196,7 +196,9 @@ TEST_F(kinds, events_follow_a_timebase_of_their_kind)
 	}
 }
 
-/* An event of one kind follows a timebase of all CPUs on its own CPUs. */
+/*
+ * An event of one kind can follow a timebase of all CPUs. It does so only on the CPUs of its kind.
+ */
 TEST_F(kinds, events_of_a_kind_follow_a_timebase_of_all)
 {
 	struct trace_sums least[KINDS], most[KINDS];
@@ -225,7 +227,7 @@ TEST_F(kinds, a_kind_has_all_its_counters)
 			ASSERT_EQ(0, define_on(self->fd, i, BRANCHES, self->type[kind]));
 			add_event(&c, i, MODEL_EVENT(i), 0, 0);
 		}
-		/* One event more than there are counters */
+		/* The config has one event more than there are counters. */
 		EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
 		memset(&c, 0, sizeof(c));
 		for (i = 0; i < self->general[kind]; i++)
@@ -249,7 +251,10 @@ static int owner_of(int fd, int num)
 	return ret ? ret : (int)owner.kind;
 }
 
-/* Golden Cove has some events on a part of its counters. On another counter they would stay 0. */
+/*
+ * Golden Cove can count some events only on some of its counters. On another counter the count
+ * would stay 0.
+ */
 TEST_F(kinds, events_get_counters_that_can_count_them)
 {
 	struct trace_sums least[KINDS], most[KINDS];
@@ -275,7 +280,10 @@ TEST_F(kinds, events_get_counters_that_can_count_them)
 	EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
 }
 
-/* Branches of all CPUs take the lowest counters first, and move away from counter 0. */
+/*
+ * Events of branches on all CPUs are first put on the lowest counters, and then have to move away
+ * from counter 0.
+ */
 TEST_F(kinds, events_move_for_those_with_fewer_counters)
 {
 	struct trace_sums least[KINDS], most[KINDS];
@@ -340,7 +348,7 @@ TEST_F(kinds, a_kind_has_all_its_fixed_counters)
 	}
 }
 
-/* A counter of a session on one kind of core is taken for the trace on all. */
+/* If a session uses a counter on one kind of core, the trace can't use this counter on any kind. */
 TEST_F(kinds, a_trace_runs_beside_a_session_on_a_kind)
 {
 	const int all = self->general[BIG];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * NMIs of other sources: a second after the last close the module claims none of them, after a
- * trace of any kind. Such an NMI may request a crash dump, which would not be made if the module
+ * NMIs of other sources: a second after the last close, the module claims none of them, whatever
+ * trace has run. Such an NMI may request a crash dump, which would not be made if the module
  * claimed the NMI.
  */
 #include <errno.h>
@@ -92,7 +92,9 @@ static int trace_storm(const struct perfmon_properties *p, __u32 flags, __u32 pa
 		err = trace_define(fd, i, EVENT_INSTRUCTIONS);
 	err = err ?: trace_alloc(&t, fd, pages);
 	for (i = 0; i < ROUNDS && !err; i++) {
-		/* The last overflow comes at another place in each round. */
+		/*
+		 * Changes the rate, so that the last overflow comes at another place in each round.
+		 */
 		config.rate[0] += 7;
 		err = trace_stage(&t, &config) ?: trace_loop(&t, N + i);
 	}
@@ -129,7 +131,7 @@ TEST_F(late, foreign_nmis_are_not_claimed)
 		ASSERT_EQ(0, nmi_send(self->cpu));
 	EXPECT_EQ(0, count_claimed_nmis());
 
-	/* Checks that the method works: it finds the module's own NMIs. */
+	/* Checks the test's method first: it must find the module's own NMIs. */
 	ASSERT_EQ(0, write_file(UNKNOWN_PANICS, "1"));
 	ASSERT_EQ(0, trace_storm(&self->p, FLAG_USER, 1024));
 	EXPECT_LT(0, count_claimed_nmis());

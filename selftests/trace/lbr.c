@@ -81,7 +81,10 @@ static int trace_branches(struct trace *t, const struct perfmon_config *config,
 	return trace_stop(t);
 }
 
-/* The maximum of returns from interrupts in a record: a busy host delivers several at once. */
+/*
+ * The maximum number of returns from interrupts in a record: a busy host delivers several
+ * interrupts at once.
+ */
 #define MAX_RETURNS	4
 
 /*
@@ -179,8 +182,9 @@ static struct branches_by_mode count_branches_by_mode(const struct trace *t, int
 }
 
 /*
- * Executes branches and system calls, often enough for many samples. The rate is so large that
- * the overflow handler, where it is counted, does not overflow the counter by itself.
+ * Executes branches and system calls, often enough for many samples. The rate is so large that the
+ * overflow handler alone does not make the counter overflow again, in modes that include the
+ * handler.
  */
 static int trace_calls(struct trace *t, __u32 flags, __u32 rate, int calls)
 {
@@ -201,8 +205,8 @@ static int trace_calls(struct trace *t, __u32 flags, __u32 rate, int calls)
 }
 
 /*
- * The hardware filters by the target of a branch: see vpmu_lbr. A branch from the kernel would
- * show the user an address of the kernel, so it is left out as well.
+ * The hardware filters branches by their target: see vpmu_lbr. The module also leaves out branches
+ * from the kernel to user mode, since they would show an address of the kernel.
  */
 TEST_F(lbr, record_has_branches_of_its_modes_only)
 {
@@ -224,7 +228,7 @@ TEST_F(lbr, record_has_branches_of_its_modes_only)
 	EXPECT_EQ(0ULL, counts.user);
 	EXPECT_LT(0ULL, counts.kernel);
 
-	/* A rate so large that a debug kernel does not sample its own handler alone. */
+	/* The rate is so large that a debug kernel does not sample only its own handler. */
 	ASSERT_EQ(0, trace_calls(&self->trace, FLAG_USER | FLAG_OS, 1000003,
 				 40000));
 	counts = count_branches_by_mode(&self->trace, self->cpu);
@@ -233,8 +237,8 @@ TEST_F(lbr, record_has_branches_of_its_modes_only)
 }
 
 /*
- * A PMI writes at most one LAST_BRANCH record. Its event is the first that overflowed and has
- * the flag.
+ * A PMI writes at most one LAST_BRANCH record. The record's event is the first event in the config
+ * that has overflowed and has the flag.
  */
 TEST_F(lbr, interrupt_has_one_record_for_several_events)
 {
@@ -299,7 +303,7 @@ TEST_F(lbr, registers_read_as_before)
 
 /*
  * Records of branches fill the buffer while START starts one counter after the other. The counter
- * of the first event, which is started last, must not count.
+ * of the first event is started last, and then must not count any more.
  */
 TEST_F(lbr, buffer_that_is_full_at_once_stops_all_counters)
 {

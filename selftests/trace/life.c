@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Buffers, their descriptors and their mappings: which of them keep a buffer alive, and which
+ * Buffers, their descriptors and their mappings: tests which of them keep a buffer alive, and which
  * accesses are refused. In the end no buffer is left.
  */
 #include <errno.h>
@@ -93,7 +93,7 @@ TEST_F(life, mapping_outlives_the_trace)
 	self->handle = -1;
 	EXPECT_TRUE(has_the_records(self, mapping));
 
-	/* The next trace has other memory. */
+	/* The next trace gets other memory. */
 	ASSERT_EQ(0, trace_alloc(&second, self->fd, PAGES));
 	ASSERT_EQ(0, trace_stage(&second, &config));
 	ASSERT_EQ(0, trace_loop(&second, 2 * N));
@@ -159,7 +159,9 @@ TEST_F(life, mapping_can_only_be_read)
 				   self->handle, 0));
 	EXPECT_EQ(EACCES, errno);
 
-	/* A private mapping would be a copy, while the buffer is still being written. */
+	/*
+	 * A private mapping is refused: it would be a copy, and the buffer is still being written.
+	 */
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_PRIVATE,
 				   self->handle, 0));
 	EXPECT_EQ(EINVAL, errno);
@@ -241,7 +243,7 @@ TEST_F(life, module_stays_as_long_as_it_is_used)
 	close(self->fd);
 	self->fd = -1;
 
-	/* Only the descriptor is left, then only its mapping. */
+	/* First only the descriptor keeps the buffer, then only a mapping. */
 	EXPECT_EQ(-EWOULDBLOCK, module_unload());
 	mapping = map_handle(self);
 	ASSERT_NE(MAP_FAILED, mapping);
@@ -271,7 +273,7 @@ static int allocate_and_free(FIXTURE_DATA(life) *self, int i)
 	close(self->fd);
 	self->fd = device_open(O_RDWR);
 
-	/* The mappings are freed here; the trace is freed already. */
+	/* The trace is freed already, so this frees only the mappings. */
 	t.fd = self->fd;
 	return trace_free(&t) == -EBADFD ? 0 : -EIO;
 }
@@ -309,7 +311,7 @@ TEST_F(life, alloc_is_refused_without_enough_memory)
 
 	ASSERT_EQ(0, trace_free(&self->trace));
 
-	/* The largest size that the call allows, or more than all memory. */
+	/* Chooses the largest size that the call allows, or a size that is more than all memory. */
 	pages = memory_kb("MemTotal") / page / cpus + 1;
 	if (pages > PERFMON_MAX_BUFFER_PAGES)
 		pages = PERFMON_MAX_BUFFER_PAGES;

@@ -93,7 +93,10 @@ TEST_F(live, live_records_are_whole_and_stay)
 		if (c.end == end.end) {
 			if (!is_full(self))
 				continue;
-			/* On a busy host the reader may stand still until the buffer is full. */
+			/*
+			 * Starts anew: on a busy host the reader may stand still until the buffer
+			 * is full.
+			 */
 			ASSERT_EQ(0, trace_stop(&self->trace));
 			ASSERT_EQ(0, trace_start(&self->trace));
 			c = trace_records(&self->trace, self->cpu);
@@ -127,7 +130,10 @@ TEST_F(live, live_records_are_whole_and_stay)
 	free(copy);
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	EXPECT_EQ(sums.event[0].total, sums.event[1].total);
-	/* The sample that did not fit is only in the count. */
+	/*
+	 * If the buffer is full, the sample that did not fit has no record, and is only in the
+	 * count.
+	 */
 	EXPECT_EQ(sums.event[0].total / RATE - is_full(self), sums.event[0].ticks);
 }
 

@@ -21,14 +21,14 @@
 #define PAGES	2048
 
 /*
- * Rates exceed the instructions by which a PMI is late (pmu-skid), because two overflows in one
- * PMI make one sample.
+ * Each rate is larger than the number of instructions by which a PMI may be late (pmu-skid): two
+ * overflows in one PMI would make only one sample.
  */
 #define RATE	10007
 #define RATE_LEAST	2003
 #define N	200000UL
 
-/* Microseconds in which some timer ticks happen, if the host is not busy. */
+/* A time in microseconds that contains some timer ticks, if the host is not busy. */
 #define TICKS	20000
 
 #define ROUNDS	150
@@ -136,7 +136,7 @@ TEST_F(lost, changed_event_select_is_flagged)
 
 	ASSERT_EQ(0, pmc_start(self->fd, self->reference));
 	ASSERT_EQ(0, msr_read(self->cpu, select, &value));
-	/* Branch instructions. */
+	/* Changes the event to branch instructions. */
 	ASSERT_EQ(0, msr_write(self->cpu, select, (value & ~0xffULL) | 0xc4));
 	EXPECT_EQ(-EIO, pmc_stop(self->fd, self->reference));
 	EXPECT_EQ(-EIO, pmc_value(self->fd, self->reference));

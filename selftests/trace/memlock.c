@@ -51,7 +51,7 @@ FIXTURE_SETUP(memlock)
 	ASSERT_EQ(0, cpus_online(&cpus));
 	self->online = CPU_COUNT(&cpus);
 
-	/* A possible CPU that is not present has a buffer of one page. */
+	/* Each possible CPU that is not online has a buffer of one page. */
 	allowance = KB_PER_CPU / self->page_kb * self->online -
 		    (self->possible_cpus - self->online);
 	self->fitting_pages = allowance / self->online;
@@ -169,7 +169,7 @@ TEST_F(memlock, user_has_an_allowance_for_each_cpu)
 	EXPECT_EQ(-EPERM, alloc_trace(self, self->fitting_pages + 1));
 	EXPECT_EQ(-EPERM, alloc_trace(self, PERFMON_MAX_BUFFER_PAGES));
 
-	/* The refused call has not charged anything. */
+	/* The allowance is as before: the refused call has charged nothing. */
 	EXPECT_EQ(0, alloc_trace(self, self->fitting_pages));
 	EXPECT_EQ(0, memory_pinned_kb());
 	EXPECT_EQ(0, free_trace(self));
@@ -237,14 +237,14 @@ TEST_F(memlock, last_mapping_uncharges_the_memory)
 		close(handle);
 		close(self->fd);
 		close(ready[1]);
-		/* Waits until the other end is closed. */
+		/* Keeps the mapping until the parent closes the other end. */
 		_exit(read(end[0], &byte, 1) != 0);
 	}
 	close(handle);
 	close(ready[1]);
 	ASSERT_EQ(0, read(ready[0], &byte, 1));
 
-	/* One buffer of the freed trace is still mapped. */
+	/* After the trace is freed, the child still maps one buffer. */
 	ASSERT_EQ(0, free_trace(self));
 	EXPECT_EQ(-EPERM, alloc_trace(self, self->fitting_pages));
 	close(end[1]);
@@ -273,7 +273,7 @@ static int alloc_beyond(FIXTURE_DATA(memlock) *self)
 	return alloc_trace(self, self->fitting_pages + MORE_PAGES);
 }
 
-/* A process frees memory that was allocated by another process, which has exited. */
+/* A process frees memory that another process has allocated before it exited. */
 TEST_F(memlock, memory_of_an_exited_process_is_uncharged)
 {
 	pid_t pid = fork();

@@ -142,8 +142,8 @@ TEST_F(nmi, overflows_on_all_cpus_are_sampled)
 }
 
 /*
- * On a CPU in the middle of its loop, counting starts and stops at an unknown instruction, which is
- * the same for all events of the CPU.
+ * If a CPU is in the middle of its loop at START or STOP, the instruction at which counting begins
+ * or ends is unknown. It is the same for all events of the CPU.
  */
 TEST_F(nmi, overflows_during_start_and_stop_are_handled)
 {

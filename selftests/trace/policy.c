@@ -94,20 +94,23 @@ TEST_F(policy, calls_check_the_policy_in_each_state)
 	EXPECT_EQ(err, trace_stop(&self->trace));
 	ASSERT_EQ(0, seteuid(0));
 
-	/* A refused STOP has not stopped the trace. */
+	/* If STOP was refused, the trace still runs. */
 	EXPECT_EQ(err ? -EBADFD : 0,
 		  device_ioctl(self->fd, IOCTL_PERFMON_GET_CONFIG, &c));
 	ASSERT_EQ(0, trace_stop(&self->trace));
 	ASSERT_EQ(0, drop_rights(variant->capable));
 	EXPECT_EQ(err, device_ioctl(self->fd, IOCTL_PERFMON_FREE_TRACE, NULL));
 
-	/* A refused FREE_TRACE has not freed the trace. */
+	/* If FREE_TRACE was refused, the trace still exists. */
 	ASSERT_EQ(0, seteuid(0));
 	EXPECT_EQ(err ? 0 : -EBADFD,
 		  device_ioctl(self->fd, IOCTL_PERFMON_GET_ALLOC, &a));
 }
 
-/* The config for kernel mode was staged with sufficient rights. */
+/*
+ * START checks the policy again, although the config for kernel mode was staged with sufficient
+ * rights.
+ */
 TEST_F(policy, start_checks_the_policy_again)
 {
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));

@@ -17,7 +17,9 @@
 
 #define PAGES	2048
 
-/* The loop has 40 samples, and the kernel's part of a call less than one. */
+/*
+ * The rate gives 40 samples in the loop, and less than one sample in the kernel's part of a call.
+ */
 #define RATE	99991
 #define N	2000000UL
 
@@ -97,8 +99,8 @@ static void expect_no_branches(struct __test_metadata *_metadata, const FIXTURE_
 }
 
 /*
- * Expects branches from @begin on, when Intel PT has ended. The first sample after its end enables
- * the branch records, and has no branches.
+ * Expects branches in the records from @begin on, after the end of Intel PT. Only the first of
+ * these samples has no branches: it enables the branch records again.
  */
 static void expect_branches_again(struct __test_metadata *_metadata, const FIXTURE_DATA(pt) *self,
 				  __s64 begin)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * When a trace has ended in any way, every register of the PMU that it has written has its old
- * value, on every CPU.
+ * Tests that after the end of a trace, whatever its cause, every register of the PMU that it has
+ * written has its old value, on every CPU.
  *
  * The registers are read through /dev/cpu/N/msr and the local APIC, not through
  * the module.

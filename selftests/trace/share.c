@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * With the default limits, programs keep three quarters of their CPU at any rate, also where interrupts
- * are as expensive as under a hypervisor.
+ * With the default limits, programs keep three quarters of their CPU at any rate, even if
+ * interrupts are as expensive as under a hypervisor.
  *
  * For a machine whose time-stamp counter advances with each instruction (vm/run --icount): the
  * share of the CPU is measured in instructions, and does not depend on the host.
@@ -44,8 +44,9 @@ FIXTURE_VARIANT_ADD(share, each_100) { "", 100, true, 75, 95, false };
 FIXTURE_VARIANT_ADD(share, each_1000) { "", 1000, true, 75, 95, false };
 FIXTURE_VARIANT_ADD(share, each_100003) { "", 100003, false, 98, 100, false };
 /*
- * The cost of an interrupt, also of one that comes after many instructions, was measured at load. The last
- * interrupt before a suspension overdraws the budget, and the kernel's ticks are not in it.
+ * The module has measured the cost of an interrupt at load. The program's share is a little smaller
+ * than above: the last interrupt before a suspension exceeds the budget, and the budget does not
+ * include the kernel's ticks.
  */
 FIXTURE_VARIANT_ADD(share, expensive_each_one) { "", 1, true, 72, 95, true };
 FIXTURE_VARIANT_ADD(share, expensive_each_100) { "", 100, true, 72, 95, true };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * PMIs that come late, as on silicon: the virtual PMU's property pmu-skid=N, with SKID=N in the
- * environment. Each sample is N instructions late, and these instructions count for the next one.
+ * environment. Each sample is N instructions late. These N instructions count for the next sample.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -82,7 +82,10 @@ TEST_F(skid, late_interrupts_lose_nothing)
 					self->skid, interrupts));
 }
 
-/* Events that follow the timebase are counted until the PMI, so their counts are ahead of it. */
+/*
+ * Events that follow the timebase count up to the PMI, so their counts are ahead of the timebase's
+ * count.
+ */
 TEST_F(skid, late_interrupts_of_a_timebase_lose_nothing)
 {
 	const struct perfmon_config config = {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tests how much a trace slows a program down with the default limits. Runs on any machine, also
- * where a hypervisor or an emulator makes each PMI expensive. trace/share.c measures the exact share, on
- * a machine that counts instructions.
+ * Tests how much a trace slows a program down with the default limits. The test runs on any
+ * machine, even where a hypervisor or an emulator makes each PMI expensive. trace/share.c measures
+ * the exact share, on a machine that counts instructions.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -71,11 +71,15 @@ static double time_of_loop(struct __test_metadata *_metadata, FIXTURE_DATA(slowd
 /*
  * With the default limits samples take a quarter of the time, so a program takes a third longer,
  * and in the virtual machine half longer. The test allows three times the time, since the host may
- * be busy. When PMIs did not yet spend their full cost, Debian's kernel took 8 times.
+ * be busy. Before the budget included the full cost of a PMI, a program took 8 times as long on
+ * Debian's kernel.
  */
 TEST_F(slowdown, sampling_each_instruction_takes_at_most_three_times_as_long)
 {
-	/* The comparison also has an event, since counting takes time in an emulator. */
+	/*
+	 * The runs for comparison also have an event, since counting itself takes time in an
+	 * emulator.
+	 */
 	const __u32 rates[] = { 1000003, 1 };
 	double least[] = { 1e9, 1e9 }, took;
 	int i, k;

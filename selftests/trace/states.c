@@ -42,7 +42,7 @@ FIXTURE_VARIANT_ADD(trace, allocated) { .state = ALLOCATED };
 FIXTURE_VARIANT_ADD(trace, staged) { .state = STAGED };
 FIXTURE_VARIANT_ADD(trace, running) { .state = RUNNING };
 
-/* Returns a config that @mark distinguishes from others. */
+/* Returns a valid config. @mark distinguishes the config from other configs. */
 static struct perfmon_config config(int mark)
 {
 	return (struct perfmon_config) {
@@ -55,7 +55,7 @@ static struct perfmon_config config(int mark)
 #define FIRST_MARK	0	/* mark of the config that was staged to get into the state */
 #define SECOND_MARK	1
 
-/* Valid arguments, so that only the state can be a reason to refuse. */
+/* Returns values for valid arguments, so that only the state can be the reason to refuse a call. */
 static struct field_values values(const struct perfmon_config *config)
 {
 	return (struct field_values) {
@@ -142,7 +142,7 @@ TEST_F(trace, call_leads_to_the_next_state_or_is_refused)
 	for_each_command(call) {
 		if (!command_is_of_trace(call))
 			continue;
-		/* A new descriptor in the variant's state for each call. */
+		/* Uses a new descriptor in the variant's state for each call. */
 		close(self->fd);
 		self->fd = open_device(_metadata, O_RDWR);
 		ASSERT_EQ(0, enter_state(self->fd, variant->state));

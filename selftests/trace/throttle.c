@@ -19,8 +19,8 @@
 #define N	500000UL
 
 /*
- * A limit of 5 samples between two ticks of 4 ms, which is also reached on a slow kernel and a busy
- * host, where a sample takes much of a millisecond.
+ * A limit of 5 samples between two ticks of 4 ms. The limit is reached even on a slow kernel and a
+ * busy host, where a sample takes much of a millisecond.
  */
 #define FEW_SAMPLES	"perf_event_max_sample_rate=1250"
 /* A limit of the time that samples may take. */
@@ -102,7 +102,7 @@ TEST_F(throttle, no_event_is_lost)
 	EXPECT_LE((__s64)total, value);
 	EXPECT_GE((__s64)total + CALL_OVERHEAD, value);
 
-	/* Throttling does not carry over to the next run, in another tick. */
+	/* In the next run, in another tick, throttling has ended. */
 	usleep(10000);
 	ASSERT_EQ(0, trace_loop(&self->trace, 1));
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));

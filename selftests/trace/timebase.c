@@ -111,14 +111,20 @@ TEST_F(timebase, following_events_count_between_ticks)
 		EXPECT_EQ(total, sums.event[i].total);
 		EXPECT_EQ(0ULL, sums.event[i].ticks);
 
-		/* There is a record at each overflow, and at the stop if there is a rest. */
+		/*
+		 * Each event has a record at each overflow, and a record at the stop if there is a
+		 * rest.
+		 */
 		EXPECT_LE(ticks, sums.event[i].counts);
 		EXPECT_GE(ticks + 1, sums.event[i].counts);
 	}
 	EXPECT_EQ(0ULL, unexpected_counts(&self->trace, self->cpu, variant->rate));
 }
 
-/* Beside events that follow the timebase, an event with a rate of its own overflows at that rate. */
+/*
+ * In a config with events that follow the timebase, an event with a rate of its own still overflows
+ * at that rate.
+ */
 TEST_F(timebase, event_with_a_rate_ticks_beside_following_events)
 {
 	struct perfmon_config config = instructions(2, variant->rate);

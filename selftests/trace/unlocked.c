@@ -55,7 +55,7 @@ FIXTURE_SETUP(unlocked)
 
 FIXTURE_TEARDOWN(unlocked)
 {
-	/* Fails with EINVAL if the CPU is online, as it should be. */
+	/* If the CPU is online, as it should be, this call fails with EINVAL. */
 	cpu_set_online(self->online, "1");
 	close(self->online);
 	close(self->reader);
@@ -146,7 +146,10 @@ TEST_F(unlocked, call_does_not_wait_for_alloc)
 	int i;
 
 	for (i = 0; i < TRIES && !returned_early; i++) {
-		/* Less than a whole buffer, so that the call can't have run between two buffers. */
+		/*
+		 * The limit is less than a whole buffer, so that the call can't have run between
+		 * the allocations of two buffers.
+		 */
 		returned_early = returns_beside_alloc(self, self->first_percent * 9 / 10,
 					    probe_read);
 		ASSERT_EQ(0, self->err);

@@ -142,7 +142,7 @@ static int add_values(const FIXTURE_DATA(values) *self,
 	return added;
 }
 
-/* A sample: the instructions since START, and the values by their numbers. */
+/* A sample: the number of instructions since START, and the values by their event numbers. */
 struct value_sample {
 	__u64 insns;		/* from START on */
 	__u64 value[ALL];
@@ -215,7 +215,7 @@ TEST_F(values, values_follow_the_timebase)
 
 	n = read_samples(&self->trace, self->cpu, s, SAMPLES);
 	ASSERT_EQ(sums.times, (__u64)n);
-	/* Without the last sample, which is that of STOP and not of a PMI. */
+	/* Leaves out the last sample, which is a record of STOP and not of a PMI. */
 	for (i = 1; i < n - 1; i++) {
 		insns = s[i].insns - s[i - 1].insns;
 		for (v = 0; v < (int)ARRAY_SIZE(energies); v++) {
@@ -242,7 +242,7 @@ TEST_F(values, values_follow_the_timebase)
 	}
 }
 
-/* Values at START and STOP, without a counter. */
+/* Tests values at START and STOP in a trace without a counter. */
 TEST_F(values, values_need_no_counter)
 {
 	const __u64 unit = 1ULL << (32 - env_number("UNIT", 22));
@@ -255,7 +255,7 @@ TEST_F(values, values_need_no_counter)
 		return;
 	added = add_values(self, &c, 0, FLAG_USER | FLAG_OS);
 	ASSERT_EQ(0, trace_stage(&self->trace, &c));
-	/* The values include what the kernel executes meanwhile, on all CPUs. */
+	/* The values also include the instructions of the kernel meanwhile, on all CPUs. */
 	most = retired_insns();
 	ASSERT_EQ(0, trace_loop(&self->trace, N));
 	most = retired_at_most(most);
@@ -334,9 +334,15 @@ TEST_F(values, temperatures_are_those_of_the_sensors)
 	ASSERT_EQ(0, trace_stage(&self->trace, &c));
 	before = retired_insns();
 	for (round = 0; round < 2; round++) {
-		/* The temperature is that of STOP: it rises by three degrees in round 1. */
+		/*
+		 * A record has the temperature at STOP. In round 1 the temperature rises by three
+		 * degrees.
+		 */
 		ASSERT_EQ(0, trace_loop(&self->trace, round ? 3UL << 21 : 1));
-		/* One degree for 2^22 instructions of all modes; the first one comes sooner. */
+		/*
+		 * The temperature rises by a degree in 2^22 instructions of all modes; the first
+		 * degree comes sooner.
+		 */
 		most = 1 + (retired_at_most(before) >> 22);
 		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 		for (i = 0; i < 2; i++) {

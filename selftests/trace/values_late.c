@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A core whose first CPU came online after IOCTL_PERFMON_ALLOC_TRACE, and so has no buffer: the
- * core's next CPU records the core's values. For a machine of cores with two threads each.
+ * The first CPU of a core comes online after IOCTL_PERFMON_ALLOC_TRACE, and so has no buffer. The
+ * core's next CPU must then record the core's values. For a machine of cores with two threads each.
  */
 #include <fcntl.h>
 #include <stdio.h>

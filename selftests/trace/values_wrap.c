@@ -48,9 +48,9 @@ FIXTURE_TEARDOWN(values_wrap)
 }
 
 /*
- * Checks that the energy of event @i is that of the loop and of what the kernel has executed: at
- * most that of all instructions since retired_insns() has returned @before. A wrap that is missed
- * or added is more than the difference.
+ * Checks that the energy of event @i is that of the loop and of what the kernel has executed: it
+ * must be at most the energy of all instructions since retired_insns() has returned @before. A
+ * missed or an added wrap would exceed this tolerance.
  */
 static void check_energy(struct __test_metadata *_metadata,
 			 FIXTURE_DATA(values_wrap) *self, int i, __u64 before)
@@ -66,8 +66,8 @@ static void check_energy(struct __test_metadata *_metadata,
 }
 
 /*
- * Executes what makes the register wrap WRAPS times. The pauses let the module's timer read the
- * register once in a part of a wrap, however fast the host is.
+ * Executes as many instructions as make the register wrap WRAPS times. After each part of a wrap, a
+ * pause lets the module's timer read the register, however fast the host is.
  */
 static void loop_with_pauses(void)
 {
@@ -100,7 +100,7 @@ TEST_F(values_wrap, energy_continues_beside_counters)
 	trace_and_check(_metadata, self, 1);
 }
 
-/* Without counters, a timer for the register alone reads it. */
+/* If the trace has no counters, a separate timer reads the register. */
 TEST_F(values_wrap, energy_continues_without_counters)
 {
 	struct perfmon_config c = one_event(MISC_EVENT(ENERGY_PACKAGE), 0, 0);

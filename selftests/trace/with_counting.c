@@ -94,7 +94,9 @@ TEST_F(with_counting, trace_takes_the_lowest_free_counters)
 	EXPECT_FALSE(counter_runs(self->cpu, 2));
 	EXPECT_TRUE(counter_runs(self->cpu, 3));
 
-	/* These counters belong to the trace; the other counters are free. */
+	/*
+	 * Counters 1 and 3 belong to the trace; the other counters are free.
+	 */
 	EXPECT_EQ(-EBUSY, pmc_setup(self->fd, 1, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_EQ(-EBUSY, pmc_setup(self->fd, 3, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_EQ(-EBUSY, pmc_start(self->fd, 1));
@@ -147,7 +149,10 @@ TEST_F(with_counting, start_is_refused_while_the_fixed_counter_is_set_up)
 	EXPECT_EQ(-EBUSY, trace_start(&self->trace));
 }
 
-/* Returns the count of counter 0 around trace_loop(), without the instructions inside it. */
+/*
+ * Returns the count of counter 0 around trace_loop(), minus the known number of instructions in
+ * trace_loop().
+ */
 static __s64 count_around_trace(FIXTURE_DATA(with_counting) *self,
 			    const struct perfmon_config *config)
 {
@@ -220,7 +225,7 @@ TEST_F(with_counting, trace_continues_beside_a_counter)
 		EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
 	}
 
-	/* The same code gives the same count in both events. */
+	/* Both events have counted the same instructions. */
 	EXPECT_EQ(sums[0].event[0].total, sums[0].event[1].total);
 	EXPECT_EQ(sums[0].event[0].total, sums[1].event[0].total);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A buffer contains its records and zeros, and nothing that the kernel or another program had in
- * that memory before. (Reserved fields of records are checked wherever records are read.)
+ * that memory before. (All tests that read records check their reserved fields.)
  */
 #include <fcntl.h>
 #include <unistd.h>
