@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The cost of events of cgroups in instructions, beside Linux perf's in the same boot if its kernel
- * counts cgroups: of a context switch within a cgroup and between two, for any number of cgroups
- * with events.
+ * counts cgroups: of a context switch within a cgroup and between two cgroups, for several numbers
+ * of cgroups with events.
  *
  * For a machine whose time-stamp counter advances with each instruction (vm/run --icount), with one
  * CPU.
@@ -35,7 +35,7 @@ static const __u64 kinds[MAX_EVENTS] = {
 	PERF_COUNT_HW_REF_CPU_CYCLES,
 };
 
-/* The rows: the cost with events, minus the cost without. Each round has two switches. */
+/* A row shows the cost with events, minus the cost without events. Each round has two switches. */
 enum { ROWS = 9, PARTS = 2 };
 
 static const struct bench_row {
@@ -73,7 +73,7 @@ static void give_up(const char *what)
 	exit(EXIT_FAILURE);
 }
 
-/* perf finds a cgroup of version 2 only after any controller was enabled. */
+/* perf finds a cgroup of version 2 only after some controller was enabled. */
 static void enable_a_controller(void)
 {
 	FILE *controllers = fopen(ROOT "/cgroup.controllers", "r");

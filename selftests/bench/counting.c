@@ -134,7 +134,7 @@ static const struct bench_row perf[] = {
 /* A loop as long as ten timer ticks of the kernel, at one instruction a nanosecond. */
 #define TICKS	10
 #define TICK	4000000UL
-/* The kernel does other work in some of its ticks, so the least of several loops counts. */
+/* The kernel does other work in some of its ticks, so the least count of several loops is taken. */
 #define TICK_LOOPS	8
 
 static unsigned long long least_loop(void)
@@ -192,7 +192,10 @@ int main(void)
 	print_watch_cost(undisturbed);
 	close(device);
 
-	/* perf counts one CPU, as /dev/perfmon does; the counters are free by now. */
+	/*
+	 * perf counts on one CPU, like /dev/perfmon on this machine with one CPU. By now the
+	 * counters are free for perf.
+	 */
 	event = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
 	if (event < 0) {
 		fprintf(stderr, "perf_event_open: %s\n", strerror(errno));

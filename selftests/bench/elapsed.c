@@ -2,7 +2,8 @@
 /*
  * bench_elapsed COMMAND [ARGUMENT...]: prints the thousands by which the time-stamp counter
  * advances while the command runs, or "failed". Under icount this is the number of all instructions
- * on the CPU. Prints the least of two runs, after a run that loads files into the cache.
+ * on the CPU. The result is the least of two runs, after a first run that loads files into the
+ * cache.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -113,7 +113,7 @@ static void close_events(void)
 		close(fds[--count]);
 }
 
-/* The rows: the cost with events, minus the cost without. */
+/* A row shows the cost with events, minus the cost without events. */
 enum { ROWS = 11 };
 
 static const struct bench_row {
@@ -154,7 +154,10 @@ static unsigned long long measure(const struct event_maker *maker, const struct 
 	add_events(maker, 0, row->own, row->read_format, row->records);
 	add_events(maker, partner, row->others, 0, false);
 	add_events(maker, sleeper, row->asleep, 0, false);
-	/* The kernel replaces the breakpoint of a kprobe by a jump after a while, in a thread. */
+	/*
+	 * Waits, because a kernel thread replaces the breakpoint of a kprobe by a jump after a
+	 * while.
+	 */
 	if (row->records)
 		sleep(1);
 	if (row->maps) {

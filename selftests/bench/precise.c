@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * bench_precise FORMAT : the cost in instructions of a precise sample, which the processor takes,
- * compared with Linux perf's. FORMAT is the format of the processor's records, for the titles.
+ * bench_precise FORMAT : prints the cost in instructions of a precise sample, which the processor
+ * takes, compared with Linux perf's. FORMAT is the format of the processor's records, for the
+ * titles.
  *
  * For a machine whose time-stamp counter advances with each instruction (vm/run --icount). Enables
  * an event, executes a loop in user mode and disables the event, once with a sample each PERIOD
@@ -31,7 +32,7 @@
 /* The ring has 2^ORDER pages. */
 #define ORDER	9
 
-/* The cost of one run of the loop. */
+/* The cost of a run of the loop. */
 struct run_cost {
 	unsigned long long insns;
 	unsigned long samples;
@@ -117,7 +118,7 @@ static void print_row(const char *title, const char *format, const struct event_
 		printf("%s%s\tfailed: %s\n", title, format, strerror(-err));
 		return;
 	}
-	/* Rounded up. */
+	/* The number of bytes per sample is rounded up. */
 	printf("%s%s\t%llu\t%lu\t%lu\n", title, format,
 	       (best.insns - none.insns + best.samples - 1) / best.samples,
 	       best.bytes / best.samples, best.samples);
@@ -154,7 +155,7 @@ int main(int argc, char **argv)
 	print_row("perf: of a CPU, format ", format, &event_maker_perf, USUAL, 0);
 	print_row("event: and 32 branches, ", format, &event_maker_perfmon, USUAL | BRANCHES, -1);
 	print_row("perf: and 32 branches, ", format, &event_maker_perf, USUAL | BRANCHES, -1);
-	/* With an interrupt for each sample; with format 3, those with branches, too. */
+	/* These samples have an interrupt each; with format 3, samples with branches do, too. */
 	print_row("event: and a chain, format ", format, &event_maker_perfmon, USUAL | CHAIN, -1);
 	print_row("perf: and a chain, format ", format, &event_maker_perf, USUAL | CHAIN, -1);
 	return EXIT_SUCCESS;

@@ -25,7 +25,7 @@
 
 #define ROUNDS	20
 
-/* About 40 samples, in far fewer instructions than between two ticks. */
+/* The loop has about 40 samples, in far fewer instructions than there are between two ticks. */
 #define RATE	10007
 #define N	200000UL
 
@@ -39,7 +39,7 @@ struct run_cost {
 	unsigned long bytes;
 };
 
-/* Write marks before and after the next loop, to find its register accesses. */
+/* The next loop writes marks before and after it, to find its register accesses. */
 static bool marking;
 
 static void write_mark(void)
@@ -177,7 +177,7 @@ static int open_ring(const struct bench_row *row)
 		if (fds[fd_count] < 0)
 			return fds[fd_count];
 
-		/* The members only count. */
+		/* The other members of the group only count. */
 		attr.sample_period = 0;
 		attr.sample_type = 0;
 		attr.disabled = 0;

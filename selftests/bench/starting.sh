@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Measures what it costs to count a command that does nothing, from the start of pmctl or perf to
-# its end, including the kernel's work. Prints a tab-separated line for each way to count: name,
-# and the thousands of instructions of the command alone, with pmctl stat and with perf stat. For
-# one CPU under icount.
+# Measures the cost of counting a command that does nothing, from the start of pmctl or perf to its
+# end, including the kernel's work. Prints a tab-separated line for each way to count: name, and the
+# thousands of instructions of the command alone, with pmctl stat and with perf stat. For one CPU
+# under icount.
 
 # cost NAME OPTION... : prints the line of a way to count
 cost() {

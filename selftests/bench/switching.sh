@@ -1,15 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Measures the time of a program that switches between two processes, in one cgroup or in two,
-# while an event of each cgroup counts. Prints a tab-separated line for each case: name, and the
-# microseconds of two switches without events, with pmctl stat and with perf stat: each is the
-# least of some runs, which take turns. For Debian's kernel, since perf has no events of cgroups in
-# the project's kernel, and not under icount: the time is the host's.
+# Measures the time of a program that switches between two processes, in one cgroup or in two, while
+# an event of each cgroup counts. Prints a tab-separated line for each case: name, and the
+# microseconds of two switches without events, with pmctl stat and with perf stat: each number is
+# the least of several runs; the runs of the three cases alternate. Runs on Debian's kernel, because
+# in the project's kernel perf has no events of cgroups. Does not run under icount, because it
+# measures the host's time.
 
 cgroups=/tmp/cgroup
 mkdir $cgroups && mount -t cgroup2 none $cgroups && cd $cgroups || exit 1
-# perf finds a cgroup of version 2 only after any controller was enabled.
+# perf finds a cgroup of version 2 only after some controller was enabled.
 echo +pids >cgroup.subtree_control
 for number in $(seq 0 499); do
 	mkdir "b$number"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Measures what it costs to record a command, from the start of pmctl or perf to its end, including
+# Measures the cost of recording a command, from the start of pmctl or perf to its end, including
 # the kernel's work. Prints a tab-separated line for each command: name, and its thousands of
 # instructions alone, with pmctl record and with perf record. For one CPU under icount.
 
@@ -11,7 +11,7 @@ cd "$dir" || exit 1
 # The options of both recorders: see Documentation/performance.rst.
 options="-e instructions -c 100003 -o $dir/data ${OPTIONS-}"
 
-# The same text each time.
+# Makes the same text each time.
 awk 'BEGIN { for (i = 0; i < 20000; i++) { n = (n * 69069 + 1) % 4294967296; print n, "line", i } }' >text
 mkdir tree
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Linux perf zeroes the counters that it has used when the CPU next switches to a program that
- * may use RDPMC, even if the module uses the counters by then. The module's counts must still
- * be right.
+ * Linux's perf zeroes the counters that it has used at the next switch to a program that may use
+ * RDPMC, even if the module uses the counters by then. The module's counts must still be right.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +25,7 @@
 #define RATE	10007
 #define PAGES	64
 
-/* Enough events to make all or most general counters dirty. */
+/* The number of events, enough to make all or most general counters dirty. */
 #define EVENTS	4
 
 /* The maximum number of instructions of the two programs outside of the loops. */
@@ -55,7 +54,10 @@ FIXTURE_VARIANT_ADD(dirty, rdpmc_1) { '1', '1', false };
 FIXTURE_VARIANT_ADD(dirty, rdpmc_2) { '2', '2', false };
 FIXTURE_VARIANT_ADD(dirty, rdpmc_1_then_2) { '1', '2', false };
 FIXTURE_VARIANT_ADD(dirty, rdpmc_2_then_1) { '2', '1', false };
-/* With 0, perf never zeroes counters; when the setting becomes 2, perf zeroes them at once. */
+/*
+ * With the setting 0, perf never zeroes counters. When the setting changes to 2, perf zeroes them
+ * at once.
+ */
 FIXTURE_VARIANT_ADD(dirty, rdpmc_0_then_2) { '0', '2', true };
 
 static int rdpmc_set(char value)
@@ -69,7 +71,7 @@ static int rdpmc_set(char value)
 
 /*
  * Makes perf count branches, so that the counters are dirty afterwards. If @page is not NULL, maps
- * an event, which then exists until that page is unmapped.
+ * one of perf's events there; this event exists until the page is unmapped.
  */
 static int dirty_counters_by_perf(void **page)
 {

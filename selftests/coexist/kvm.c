@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A guest of KVM on a CPU that counts. The guest's instructions count for the thread of its virtual CPU,
- * each once and in the mode that the guest has: also while the guest is interrupted, moves between CPUs, or is
- * sampled. perf can count before and afterwards.
+ * A guest of KVM on a CPU that counts. The guest's instructions count for the thread of its virtual
+ * CPU, each once and in the guest's mode, even while the guest is interrupted, moves between CPUs,
+ * or is sampled. perf can count before and afterwards.
  *
  * Needs /dev/kvm, as a machine with `--cpu amd,svm=on,npt=on` has it with kvm-amd.ko (scripts/test-kvm).
  */
@@ -108,7 +108,7 @@ static void guest_loop(struct __test_metadata *_metadata, struct guest *guest, _
 	regs.rip = PAGE;
 	regs.rcx = n;
 	ASSERT_EQ(0, ioctl(guest->vcpu, KVM_SET_REGS, &regs));
-	/* A signal or a tick may end the call early. */
+	/* Repeats the call, since a signal or a tick may end it early. */
 	do {
 		int err = ioctl(guest->vcpu, KVM_RUN, 0) ? errno : 0;
 
@@ -167,7 +167,7 @@ TEST_F(kvm, guest_is_counted_for_its_thread)
 	int fd;
 
 	attr.disabled = 0;
-	/* No effect: perf sets it for each event. */
+	/* Sets a flag without effect here: the tool perf sets it for each event. */
 	attr.exclude_guest = 1;
 	fd = event_maker_perfmon.open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, fd);
@@ -188,8 +188,8 @@ TEST_F(kvm, guest_is_counted_for_its_thread)
 }
 
 /*
- * perf counts a guest, too, unless it is told not to. It counts the same before and after the
- * module.
+ * Without exclude_guest, perf counts guests, too. perf counts the same before and after the module
+ * has counted.
  */
 TEST_F(kvm, module_and_perf_count_the_same)
 {
@@ -266,7 +266,7 @@ TEST_F(kvm, guest_is_sampled)
 	struct sampler sampler;
 
 	attr.read_format = PERF_FORMAT_LOST;
-	/* The kernel's mode, too, for a guest in ring 0. */
+	/* For a guest in ring 0, kernel mode is counted, too. */
 	attr.exclude_kernel = variant->ring == 3;
 	ASSERT_EQ(0, sampler_open(&sampler, &event_maker_perfmon, &attr, 0, -1, 9));
 	ASSERT_EQ(0, event_enable(sampler.fd));
@@ -283,7 +283,7 @@ TEST_F(kvm, guest_is_sampled)
 	sampler_close(&sampler);
 }
 
-/* The counting interface counts all CPUs, so that other programs count, too. */
+/* The counting interface counts on all CPUs, so its count includes other programs. */
 TEST_F(kvm, guest_is_counted_on_its_cpu)
 {
 	int fd = open_device(_metadata, O_RDWR);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * On processors with top-down metrics (Ice Lake and later), Linux perf enables the metrics with its
- * first event, and leaves them enabled. They would run with a fixed counter of the module and raise
- * interrupts that the module does not know. So the module disables the metrics while it has the
- * counters, also if perf enables them again, and enables them afterwards.
+ * first event, and leaves them enabled. They would count together with a fixed counter of the
+ * module, and raise interrupts that the module does not expect. So the module disables the metrics
+ * while it has the counters, even if perf enables them again meanwhile. Afterwards it enables them
+ * again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -126,7 +127,7 @@ TEST_F(metrics, a_bit_that_is_set_while_counters_run_is_cleared)
 	EXPECT_EQ(0, pmc_stop(self->fd, 0));
 	close(self->fd);
 	self->fd = -1;
-	/* The bit was clear before. */
+	/* The metrics stay disabled if they were disabled before. */
 	EXPECT_EQ(0, count_enabled(&self->cpus));
 }
 

@@ -98,7 +98,7 @@ TEST_F(coexist, setup_is_refused_while_perf_counts)
 		TH_LOG("the log says: %s", lines.line[0]);
 	}
 
-	/* After perf's event is closed, the call works. */
+	/* When perf's event is closed, the refused call succeeds. */
 	close(perf);
 	ASSERT_EQ(0, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	ASSERT_EQ(0, pmc_count_loop(fd, 0, N));
@@ -132,7 +132,7 @@ TEST_F(coexist, perf_is_refused_while_a_counter_is_set_up)
 	EXPECT_COUNTED(perf_count_loop_once(N));
 }
 
-/* Returns the owner of counter 0 as PERFMON_GET_OWNER tells it to a caller without rights. */
+/* Returns the owner of counter 0 that PERFMON_GET_OWNER reports to a caller without rights. */
 static int owner_without_rights(int fd)
 {
 	struct perfmon_counter_owner owner = { .num = 0 };
@@ -148,7 +148,10 @@ static int owner_without_rights(int fd)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -EINTR;
 }
 
-/* PERFMON_GET_OWNER tells a caller without rights how the last attempt to get the counters ended. */
+/*
+ * To a caller without rights, PERFMON_GET_OWNER reports the result of the last attempt to get the
+ * counters.
+ */
 TEST_F(coexist, perf_is_the_owner_after_a_load_beside_it)
 {
 	int perf, fd;

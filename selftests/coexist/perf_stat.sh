@@ -14,7 +14,7 @@ here=$(dirname "$0")
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir" "$counts"' EXIT
-# Long enough for perf, which gives no count if its clock did not move.
+# The loop is long, because perf shows no count if its clock did not move.
 loop=$here/pmctl_loop
 
 plan 6
@@ -22,7 +22,7 @@ plan 6
 before=$(perf_count instructions:u "$loop" 50000000)
 check "perf counts before" [ "${before:-0}" -gt 100000000 ]
 
-# pmctl counts as long as its child lives, which is until the file `end` is there.
+# pmctl counts as long as its child lives. The child lives until the file `end` exists.
 # shellcheck disable=SC2016 # the inner shell expands it
 pmctl stat -e instructions:u -- \
 	sh -c '>"$0/running"; until [ -e "$0/end" ]; do sleep 0.1; done' "$dir" \

@@ -31,7 +31,10 @@
 
 #define N	100000UL
 
-/* Turns of two tasks on one CPU; at each switch perf schedules its events. */
+/*
+ * The number of turns of two tasks on one CPU. perf schedules its events at each switch between
+ * them.
+ */
 #define TURNS	1000
 
 /* A rate at which some overflows come while perf has disabled the counters. */
@@ -138,7 +141,10 @@ static void read_in_turns(__u32 counter, int start_pipe, int done, long long *ot
 		_exit(1);
 	for (turn = 0; read(start_pipe, &byte, 1) == 1; turn++) {
 		first = rdpmc(counter);
-		/* A counter that is loaded anew between two turns may also be lower. */
+		/*
+		 * The difference may be negative, since a counter may be loaded anew between two
+		 * turns.
+		 */
 		if (turn && (long long)(first - last) > *others)
 			*others = first - last;
 		last = rdpmc(counter);
@@ -148,7 +154,7 @@ static void read_in_turns(__u32 counter, int start_pipe, int done, long long *ot
 	_exit(0);
 }
 
-/* A program that has RDPMC from perf does not see what the counters count for other tasks. */
+/* A program that may use RDPMC through perf does not see the counts of other tasks. */
 TEST_F(place_holder, rdpmc_of_perf_shows_no_other_tasks)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -201,8 +207,8 @@ TEST_F(place_holder, pinned_event_is_in_error_state)
 }
 
 /*
- * This CPU's registers do not show an event of perf that counts on another CPU, or that does not
- * count.
+ * The registers of this CPU do not show whether perf has an event on another CPU, or an event that
+ * does not count.
  */
 TEST_F(place_holder, pinned_event_that_was_first_keeps_the_counters)
 {
@@ -225,10 +231,16 @@ TEST_F(place_holder, pinned_event_that_was_first_keeps_the_counters)
 	close(kmsg);
 }
 
-/* Only a pinned event can displace a place-holder. Counts after that are refused. */
+/*
+ * Only a pinned event of perf can displace a place-holder. After that, the module refuses to return
+ * counts.
+ */
 TEST_F(place_holder, stop_fails_when_perf_has_enabled_a_pinned_event)
 {
-	/* perf takes the first counter, and does not change the registers of this counter. */
+	/*
+	 * perf takes the first counter. So this test uses another one, whose registers perf does
+	 * not change.
+	 */
 	const int num = 3;
 	__s64 value;
 	int perf = open_branches(self->cpu, true, true);
@@ -265,7 +277,10 @@ static __s64 count_once(void)
 	return count;
 }
 
-/* Events that start after a place-holder was displaced fail, too, within a tick or later. */
+/*
+ * Events that start after a place-holder was displaced fail, too, whether they are read within a
+ * tick or later.
+ */
 TEST_F(place_holder, events_that_start_after_that_fail_too)
 {
 	struct perf_event_attr attr = branches_attr(false, true);
@@ -304,14 +319,17 @@ TEST_F(place_holder, precise_event_of_perf_has_samples_after_the_modules)
 	if (err == -EOPNOTSUPP)
 		return;
 	ASSERT_EQ(0, err);
-	/* An emulated CPU may take so long for samples that perf would take fewer. */
+	/*
+	 * Lifts perf's limits, since an emulated CPU may take so long for samples that perf would
+	 * take fewer.
+	 */
 	ASSERT_EQ(0, perf_lift_limits());
 	ASSERT_EQ(0, event_enable(of_module.fd));
 	ASSERT_EQ(0, sampler_open(&of_perf, &event_maker_perf, &attr, 0, -1, 8));
 	ASSERT_EQ(0, event_enable(of_perf.fd));
 	loop(N);
 	sampler_close(&of_module);
-	/* perf's event gets the counters a little later. */
+	/* Waits, because perf's event gets the counters a little later. */
 	for (i = 0; i < 1000 && event_count(of_perf.fd) <= 0; i++)
 		loop(N);
 	loop(N);
@@ -322,9 +340,10 @@ TEST_F(place_holder, precise_event_of_perf_has_samples_after_the_modules)
 }
 
 /*
- * An event is sampled and enabled again and again, for which its counter is stopped. Some overflows
- * come so shortly before that their interrupts come while the counter is being stopped: then
- * perf's handler acknowledges them. (On a machine with pmu-skid, interrupts come that late.)
+ * A sampled event is disabled and enabled again and again. Each time its counter is stopped. Some
+ * overflows come so shortly before this that their interrupts come while the counter is being
+ * stopped. Then perf's handler acknowledges these interrupts. (On a machine with pmu-skid,
+ * interrupts come that late.)
  */
 TEST_F(place_holder, overflow_before_a_stop_does_not_spoil_the_count)
 {
@@ -371,7 +390,7 @@ FIXTURE_SETUP(beside_perf)
 	self->other = fork();
 	ASSERT_LE(0, self->other);
 	if (!self->other) {
-		/* At each turn perf schedules this event in and out. */
+		/* Opens an event that perf schedules in and out at each turn. */
 		open_branches(-1, false, false);
 		while (read(self->wake_pipe[0], &c, 1) == 1)
 			if (write(self->answer_pipe[1], &c, 1) != 1)
@@ -426,7 +445,7 @@ TEST_F(beside_perf, counts_of_user_mode_are_exact)
 	EXPECT_GE(200, (of_four - of_two) - 2 * (of_two - none));
 }
 
-/* Overflows that come while perf has disabled the counters are not lost. */
+/* No overflow is lost, even if it comes while perf has disabled the counters. */
 TEST_F(beside_perf, samples_of_user_mode_are_not_lost)
 {
 	struct perfmon_config config = one_event(INSTRUCTIONS, RATE, FLAG_USER);

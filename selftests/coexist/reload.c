@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * From version 6 of Intel's PMU on, the overflow of a counter may reload other counters. Linux perf
- * leaves these settings in the registers when its events end. The module's counts must still be
- * right, and the settings must be restored when the module's counters are freed.
+ * leaves these settings in the registers when its events end. Nevertheless the module's counts must
+ * be right. When the module's counters are freed, the settings must be as before.
  */
 #include <cpuid.h>
 #include <errno.h>
@@ -27,7 +27,7 @@
 #define MSR_IA32_PMC_GP_CFG_B(n)	(0x1902 + 4 * (n))
 #define MSR_IA32_PMC_GP_CFG_C(n)	(0x1903 + 4 * (n))
 
-/* The reload value of counter RELOADED_COUNTER: far from what any test counts */
+/* The reload value of counter RELOADED_COUNTER, which is far from all counts in the tests */
 #define RELOAD_VALUE	0x7654321
 
 FIXTURE(reload)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * On a machine with place-holders, perf's events are open beside the module's: perf schedules its
- * events, and the place-holder, at each switch between tasks that have some and between cgroups. Two
- * tasks switch many times, and the counts of user mode are exact.
+ * events and the place-holder at each switch between cgroups, and between tasks that have events of
+ * perf. Two tasks switch many times, and the counts of user mode are exact.
  *
  * ROUNDS in the environment is the number of context switches. The kernels that lack perf's
  * controller of cgroups have no events of cgroups: Debian's kernel has them.
@@ -75,7 +75,7 @@ FIXTURE_TEARDOWN(switches)
 	}
 }
 
-/* Returns the attributes of an enabled event, of which perf gives the times, too. */
+/* Returns the attributes of an enabled event of perf, whose read(2) also returns the times. */
 static struct perf_event_attr waiting_attr(bool pinned)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -113,7 +113,7 @@ static void open_perfs(struct __test_metadata *_metadata, FIXTURE_DATA(switches)
 	}
 }
 
-/* Expects that an event of perf has not counted, and says so. */
+/* Expects that an event of perf has not counted, and that read(2) shows this. */
 static void expect_waiting(struct __test_metadata *_metadata, int fd)
 {
 	__u64 words[3] = {};

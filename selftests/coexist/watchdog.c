@@ -83,7 +83,7 @@ TEST_F(watchdog, watchdog_enabled_while_we_count_has_no_counter)
 	EXPECT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	close(self->fd);
 
-	/* Switching it off and on makes it work. */
+	/* Switching the watchdog off and on again gives it a counter. */
 	ASSERT_EQ(0, watchdog_set('0'));
 	ASSERT_EQ(0, watchdog_set('1'));
 	self->fd = open_device(_metadata, O_RDWR);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A program for FreeBSD's perfmon(4) gets the exact count each time, which is the same as with
- * Linux perf.
+ * A program for FreeBSD's perfmon(4) gets the exact count each time. Linux's perf has the same
+ * count.
  */
 #include <unistd.h>
 
@@ -58,7 +58,10 @@ TEST_F(freebsd, client_of_every_name_counts_the_loop)
 	EXPECT_EQ(first, run_program(PROGRAM("compat_freebsd_client")));
 }
 
-/* Counts the same loop by perf, after the module, since they exclude each other. */
+/*
+ * perf counts the same loop, after the module has finished, since perf and the module exclude each
+ * other.
+ */
 TEST_F(freebsd, perf_counts_the_same_loop_100_times)
 {
 	long long first = 0, value;

@@ -70,7 +70,7 @@ refuse_number(int fd, int num)
 		fail("PMIOSETUP of counter %d: %s", num, strerror(errno));
 }
 
-/* Checks that both ways to the members of struct pmc agree. */
+/* Checks that both names of each member of struct pmc refer to the same value. */
 static void
 check_members(struct pmc *pmc)
 {
@@ -101,7 +101,7 @@ main(void)
 	fd = open(_PATH_PERFMON, O_RDWR);
 	if (fd < 0)
 		err(1, "open: " _PATH_PERFMON);
-	/* Linux may not know the clock's frequency, in a virtual machine on a busy host. */
+	/* In a virtual machine on a busy host, Linux may not know the frequency of the clock. */
 	has_clock = ioctl(fd, PMIOTSTAMP, &then) == 0;
 	if (!has_clock && errno != ENOTTY)
 		err(1, "PMIOTSTAMP");

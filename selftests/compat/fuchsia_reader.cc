@@ -35,7 +35,7 @@ constexpr T Min(T a, T b) {
   return b < a ? b : a;
 }
 
-// The numbers, and their types in Fuchsia's header.
+// Checks the numbers and their types in Fuchsia's header.
 static_assert(PERFMON_API_VERSION == 3, "");
 static_assert(Min(PERFMON_MAX_EVENTS, 99u) == 32, "");
 static_assert(sizeof(perfmon_ioctl_config_t::rate) ==
@@ -172,7 +172,7 @@ void AddBuffer(const perfmon_buffer_header_t* header, size_t size, Sums* sums) {
     errx(1, "version %u, architecture %u", header->version, header->arch);
   if (header->flags & PERFMON_BUFFER_FLAG_FULL)
     errx(1, "the buffer is full");
-  // 0: Linux does not know the frequency, in a virtual machine on a busy host.
+  // The frequency is 0 if Linux does not know it, as in a virtual machine on a busy host.
   if (*ticks_per_second < 0 || *capture_end > size)
     errx(1, "the header makes no sense");
   sums->time = 0;

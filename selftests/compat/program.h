@@ -33,7 +33,10 @@ static inline long long run_program(const char *name)
 	if (pid < 0)
 		return -errno;
 	if (!pid) {
-		/* Waits, so that the program does not count the instructions of this process. */
+		/*
+		 * Waits until this process sleeps, so that the program does not count its
+		 * instructions.
+		 */
 		if (dup2(out[1], STDOUT_FILENO) < 0 || wait_until_idle())
 			_exit(1);
 		execl(path, path, NULL);

@@ -24,7 +24,7 @@
 #include "snapshot.h"
 #include "trace.h"
 
-/* More allocations and copies than any call makes. */
+/* A number of allocations and copies that is larger than any call makes. */
 #define MAX_FAULTS	1000
 
 #define RATE	100000U
@@ -218,7 +218,7 @@ FIXTURE_TEARDOWN(fault)
 {
 }
 
-/* The state that calls report, and the registers that do not change by themselves. */
+/* The state that the calls of the device report, and the registers that only the module changes. */
 struct state_image {
 	int descriptors;
 	int err[7];
@@ -258,7 +258,7 @@ static int read_state(FIXTURE_DATA(fault) *self, struct state_image *i)
 		err = snapshot_read(&self->p, cpu, &i->cpu[cpu]);
 		if (err)
 			return err;
-		/* Some counters run, so their values are left out. */
+		/* Leaves out the values of counters, since some counters run. */
 		for (n = 0; n < SNAPSHOT_MAX_COUNTERS; n++)
 			i->cpu[cpu].counter[n] = i->cpu[cpu].fixed[n] = 0;
 		i->cpu[cpu].global_status = 0;
@@ -307,7 +307,7 @@ TEST_F_TIMEOUT(fault, failed_call_changes_nothing_and_works_when_repeated, 300)
 	TH_LOG("%d faults, %d failures", n - 2, failed);
 	EXPECT_GT(MAX_FAULTS, n);
 	EXPECT_EQ(variant->cannot_fail, failed == 0);
-	/* After all these faults the device counts exactly. */
+	/* After all faults the device still counts exactly. */
 	EXPECT_STREQ("", leak_check_counts());
 }
 

@@ -36,13 +36,13 @@
 #include "mapping_probes.h"
 #include "target.h"
 
-/* More allocations and copies than any call makes. */
+/* A number of allocations and copies that is larger than any call makes. */
 #define MAX_FAULTS	5000
 
 #define N	10000UL
 #define CGROUPS	"/tmp/cgroup"
 #define CGROUP	CGROUPS "/a"
-#define MOST	64	/* more events than there are counters */
+#define MOST	64	/* More events than there are counters. */
 
 /* --- open, mmap ---------------------------------------------------------------- */
 
@@ -369,7 +369,10 @@ TEST_F_TIMEOUT(event_open, failed_call_leaves_nothing_and_works_when_repeated, 6
 			EXPECT_EQ(self->loop, event_loop_count_running(self->reference_event, N));
 	}
 	TH_LOG("%d faults, %d of which made it fail", n - 2, failed);
-	/* The workers register the probes of mappings, which can do without the memory. */
+	/*
+	 * If only the registration of probes by workers fails, the call may succeed: mappings can
+	 * be recorded without that memory.
+	 */
 	EXPECT_LE(!(variant->mappings && variant->workers), failed);
 	EXPECT_GT(MAX_FAULTS, n);
 	EXPECT_EQ(0, mapping_probes_wait_until_gone());
@@ -513,7 +516,10 @@ TEST_F_TIMEOUT(event_fork, new_task_is_counted_or_missed_or_not_made, 1200)
 	ASSERT_EQ(0, fork_with_fault(variant->flags, 0, &none));
 	child = count_others(_metadata, self) - before;
 	ASSERT_LE((__s64)(LOOP_INSNS * N), child);
-	/* Forks differ in their allocations, so the module's may be missed in a round. */
+	/*
+	 * Several rounds are made, because forks differ in their allocations, and a round may miss
+	 * the allocations of the module.
+	 */
 	for (round = 0; round < 5 && !self->uncounted_tasks; round++)
 		try_all_faults(_metadata, self, variant->flags, child);
 	EXPECT_LT(0, self->failed_forks);

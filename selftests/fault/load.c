@@ -50,7 +50,10 @@ TEST_F_TIMEOUT(load, failed_load_leaves_nothing_and_works_when_repeated, 3600)
 	ASSERT_LT(0, step);
 	for (n = 1; injected && n < MAX_FAULTS; n += step) {
 		ASSERT_EQ(0, fault_arm(n));
-		/* From memory, since reading a file allocates as well, and prints warnings. */
+		/*
+		 * Loads the module from memory, since reading a file would also allocate, and print
+		 * warnings.
+		 */
 		err = module_load_image(self->image, self->size);
 		injected = fault_disarm();
 		ASSERT_LE(0, injected);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Compares events and their rings with a model: random attributes, ioctls, mappings, random bytes
- * in rings, closes, forks, kills and moves between cgroups have the errno and counts that the model
- * predicts.
+ * Compares events and their rings with a model: the fuzzer makes calls with random attributes,
+ * ioctls, mappings, closes, forks, kills and moves between cgroups, and writes random bytes into
+ * rings. All results and counts must be as the model predicts.
  *
  *     fuzz_event [--seed S] [--calls N] [--seconds N] [--threads N]
  *
@@ -28,7 +28,10 @@
 #include "options.h"
 #include "steps.h"
 
-/* The default limits. Without limits the machine does nothing but take samples. */
+/*
+ * The module is loaded with the default limits. Without limits the machine would do nothing but
+ * take samples.
+ */
 #define LIMITS	"perf_event_max_sample_rate=100000 perf_cpu_time_max_percent=25"
 #define MAX_RATE	100000
 
@@ -45,7 +48,7 @@ static const char *const action_names[ACTIONS] = {
 
 static void random_step(struct fuzz_step *s, struct rng *r, int precise)
 {
-	/* The frequent actions are cheap. */
+	/* The actions by frequency. The cheap actions are the most frequent. */
 	static const enum fuzz_action actions[] = {
 		OPEN, OPEN, OPEN, OPEN, CLOSE, DUP, ENABLE, ENABLE, ENABLE, DISABLE, DISABLE,
 		RESET, RESET, ID, ID, PERIOD, PERIOD, PERIOD, OUTPUT, OUTPUT, OUTPUT, OUTPUT, PAUSE,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Random sequences of calls of both interfaces by several threads, valid and invalid ones, while
- * descriptors are opened, closed, duplicated and forked, and buffers are mapped. No call fails
- * with an impossible errno, and no memory, counter or register is lost.
+ * Several threads make random sequences of calls of both interfaces, valid and invalid calls, while
+ * descriptors are opened, closed, duplicated and forked, and buffers are mapped. No call fails with
+ * an impossible errno, and no memory, counter or register is lost.
  *
  *     fuzz_ioctl [--seed S] [--calls N] [--seconds N] [--threads T] [--blind]
  *
  * On a kernel with CONFIG_KCOV, sequences that have reached new code are kept, and most later
- * sequences are made from these. The choice of kept sequences depends a little on time; with one
- * thread and --blind a run is repeatable.
+ * sequences are variants of kept sequences. The choice of kept sequences depends a little on time;
+ * with one thread and --blind a run is repeatable.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -242,7 +242,7 @@ static void perform(struct fuzzer *f, const struct fuzz_step *s)
 		fork_child(f, s);
 		break;
 	case MOVE:
-		/* A CPU number that does not exist counts as offline: no effect. */
+		/* Ignores the error: a CPU number that does not exist has no effect. */
 		pin_to_cpu(s->other);
 		break;
 	case WORK:
@@ -270,7 +270,7 @@ static enum fuzz_action random_action(struct rng *rng)
 
 static void random_step(struct fuzzer *f, struct fuzz_step *s)
 {
-	/* Most opens are for writing, of which one at a time can succeed. */
+	/* Most opens are for writing. Only one descriptor at a time can be open for writing. */
 	static const int modes[] = {
 		O_RDWR, O_RDWR, O_RDWR, O_RDWR, O_RDWR, O_WRONLY, O_WRONLY,
 		O_RDONLY,
@@ -310,7 +310,7 @@ static void change_sequence(struct fuzzer *f, struct sequence *q)
 		random_step(f, &q->steps[step]);
 		break;
 	case 1:
-		/* Continues with the end of another sequence from this place on. */
+		/* From this place on, takes the end of another sequence. */
 		other = &f->kept[rng_below(&f->rng, f->kept_count)];
 		if (step < other->n) {
 			memcpy(&q->steps[step], &other->steps[step],
@@ -378,8 +378,8 @@ static bool all_succeeded(void)
 }
 
 /*
- * Makes its part of the calls, and goes on as long as a command has never succeeded: with several
- * threads, their timing decides which calls succeed.
+ * Makes its part of the calls, and continues until each command has succeeded once. With several
+ * threads, the timing decides which calls succeed.
  */
 static void *run_fuzzer(void *data)
 {

@@ -141,7 +141,7 @@ static bool dup_file(int from, int to)
 	return !err || note_difference("dup: %s", strerror(-err));
 }
 
-/* Does the same as pmc_count_loop(), with few other instructions between its calls. */
+/* Counts a loop like pmc_count_loop(), with only a few more instructions between the calls. */
 static bool count_loop(int i, int num, unsigned long n)
 {
 	const struct placed_argument good = { .readable = true, .writable = true };
@@ -189,7 +189,7 @@ static bool check_sums(const struct trace *t, unsigned long n)
 		if (!model_counts_instructions(&model, i))
 			continue;
 		loops_checked++;
-		/* A full buffer stops the counting. */
+		/* If the buffer is full, the CPU has stopped counting early. */
 		if (is_full ? total[i] > TRACE_LOOP_INSNS(n) :
 			   total[i] != TRACE_LOOP_INSNS(n))
 			return note_difference("trace: event %d: %llu instead of %llu", i,
@@ -212,7 +212,7 @@ static bool trace_a_loop(int i, unsigned long n)
 	bool same = true;
 	int err;
 
-	/* If START is refused, STOP is not called either. */
+	/* If the model predicts that START is refused, STOP is not called. */
 	if (model_call(&model, open_files_is_writer(&files, i), &start, &none))
 		return true;
 	err = trace_map(&t);
@@ -225,7 +225,10 @@ static bool trace_a_loop(int i, unsigned long n)
 	return same;
 }
 
-/* Returns the descriptor of a step; for WRITER that of the writer, or 0 if there is none. */
+/*
+ * Returns the index of a step's descriptor. For WRITER, returns the descriptor that is open for
+ * writing, or 0 if there is none.
+ */
 static int step_descriptor(const struct fuzz_step *s)
 {
 	int writer = open_files_writer(&files);
@@ -251,7 +254,7 @@ static bool perform(const struct fuzz_step *s)
 		model_executed(&model, LOOP_INSNS * (__u64)s->n, 0);
 		return true;
 	case MOVE:
-		/* A CPU number that does not exist counts as offline: no effect. */
+		/* Ignores the error: a CPU number that does not exist has no effect. */
 		pin_to_cpu(s->other);
 		return true;
 	default:
@@ -394,7 +397,7 @@ static void report(struct fuzz_step *steps, int n)
 	ksft_print_msg("after %d steps: %s\n", n, first);
 	steps_shorten(&shortened);
 	n = shortened.n;
-	/* Runs the shortened sequence once more, for its own message. */
+	/* Runs the shortened sequence once more, to get the message of its own difference. */
 	if (!run_steps(steps, n))
 		ksft_print_msg("these steps alone do not lead to it again:\n");
 	else if (strcmp(first, difference))

@@ -40,7 +40,10 @@ FIXTURE_TEARDOWN(libperfmon)
 	perfmon_close(self->counters);
 }
 
-/* Counts loop(@n) into @counts. Not inlined, so that the instructions around it stay the same. */
+/*
+ * Counts loop(@n) into @counts. The function is not inlined, so that the instructions around the
+ * loop stay the same.
+ */
 static __attribute__((noinline)) int count_loop(struct perfmon_counters *counters, unsigned long n,
 						uint64_t *counts)
 {
@@ -70,7 +73,7 @@ TEST_F(libperfmon, overhead_is_what_an_empty_pass_counts)
 
 	ASSERT_EQ(0, count_loop(self->counters, N, counts));
 	EXPECT_LT(0ULL, perfmon_overhead(self->counters, 0));
-	/* The test's call and the library's own differ by a few instructions. */
+	/* The test calls the functions by a few other instructions than the library itself does. */
 	for (i = 0; i < 2; i++) {
 		int64_t rest = (int64_t)(counts[i] - perfmon_overhead(self->counters, i) - (i ? N : LOOP_INSNS * N));
 
@@ -122,7 +125,7 @@ TEST_F(libperfmon, counter_names_are_those_given)
 	EXPECT_EQ(NULL, perfmon_name(self->counters, 2));
 }
 
-/* Counts loop(@n) by the page. Not inlined, as count_loop(). */
+/* Counts loop(@n) by the page. The function is not inlined, like count_loop(). */
 static __attribute__((noinline)) uint64_t count_by_page(const struct perf_event_mmap_page *page,
 							unsigned long n)
 {
@@ -327,7 +330,9 @@ TEST_F(libperfmon, raw_events_are_those_of_the_processor)
 
 TEST_F(libperfmon, events_that_the_processor_lacks_are_refused)
 {
-	/* Intel's tables have no such event, and AMD's no such number. */
+	/*
+	 * Intel's tables have no event of this name, and AMD's tables have no event of this number.
+	 */
 	EXPECT_EQ(NULL, perfmon_open("node-prefetches", 0));
 	EXPECT_NE(NULL, strstr(perfmon_error(), "the CPUs do not have such an event")) {
 		TH_LOG("%s", perfmon_error());

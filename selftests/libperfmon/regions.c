@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * libperfmon's markers: the code between two markers is counted to the instruction, also if other
- * markers are inside, and in threads that take turns on a CPU.
+ * libperfmon's markers: the code between two markers is counted to the instruction, even if other
+ * markers are in between, and in threads that take turns on a CPU.
  */
 #include <perfmon.h>
 
@@ -223,8 +223,8 @@ TEST_F(markers, threads_on_all_cpus_are_exact)
 }
 
 /*
- * The instructions of a repeated read are subtracted. The test can't make the library repeat a
- * read, so it increments the number that the markers have stored.
+ * The instructions of repeated readings are subtracted. The test can't make the library repeat a
+ * reading, so it increments the number of repetitions that the markers have stored.
  */
 TEST_F(markers, instructions_of_retries_are_subtracted)
 {
@@ -346,7 +346,7 @@ TEST_F(markers, report_has_a_line_for_each_event)
 	EXPECT_NE(NULL, strstr(text, "1  not counted"));
 }
 
-/* Without counters, there is no count, which is not shown as 0. */
+/* Without counters, a pass has no count, and is not shown with a count of 0. */
 TEST(passes_without_counters_are_not_counted)
 {
 	struct perfmon_total total;

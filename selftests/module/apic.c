@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Checks the mode of the local APICs (APIC=xapic or APIC=x2apic), so that a machine for one mode
- * can't silently use the other.
+ * Checks the mode of the local APICs, which APIC in the environment names (xapic or x2apic), so
+ * that a machine that is meant to test one mode can't silently use the other.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Reports the module's KUnit cases, which the kernel runs when it loads the module. insmod
-# succeeds whatever their results are; these are in the kernel's log.
+# Reports the module's KUnit cases, which the kernel runs when it loads the module. insmod succeeds
+# whatever the results are. The results are in the kernel's log.
 
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
 . "$(dirname "$0")/ktap.sh"

@@ -54,7 +54,7 @@ TEST_F(module, unload_is_refused_while_a_descriptor_is_open)
 		fd = open_device(_metadata, modes[i]);
 		EXPECT_EQ(-EWOULDBLOCK, module_unload());
 
-		/* The descriptor works after the refused unload. */
+		/* The descriptor still works after unloading was refused. */
 		if (modes[i] != O_RDONLY) {
 			EXPECT_EQ(0, pmc_setup(fd, 0, EVENT_INSTRUCTIONS,
 					       PMCF_USR));
@@ -97,8 +97,8 @@ static void map_page(struct __test_metadata *_metadata)
 }
 
 /*
- * Makes a child by clone3() with @flags and CLONE_VFORK, which never ends. It writes its PID to
- * @fd. This process waits for it.
+ * Makes a child by clone3() with @flags and CLONE_VFORK. The child writes its PID to @fd, and never
+ * ends. This process waits for the child.
  */
 static void wait_in_clone3(__u64 flags, int fd)
 {

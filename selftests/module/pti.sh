@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Checks that user mode has page tables of its own (PTI), and that CR3 has PCIDs in its low
-# bits, so that a machine which is meant to test that can't silently be another one.
+# Checks that user mode has page tables of its own (PTI), and that CR3 has PCIDs in its low bits. So
+# the tests can't silently run on a machine without these features.
 
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
 . "$(dirname "$0")/ktap.sh"

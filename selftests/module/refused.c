@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Machines on which the module can't work: one without a PMU, and one without local APIC
- * (nolapic), which can't deliver PMIs. The module refuses to load and logs why: $REFUSED is a
- * word of that line.
+ * Machines on which the module can't work: a machine without a PMU, and a machine without a local
+ * APIC (nolapic), which can't deliver PMIs. The module refuses to load, and logs the reason:
+ * $REFUSED is a word of that line.
  */
 #include <errno.h>
 #include <fcntl.h>

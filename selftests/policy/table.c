@@ -3,9 +3,9 @@
  * Permissions: tests each cell of the table in policy.csv, which Documentation/abi.rst includes.
  * A test case is one kind of caller with one setting.
  *
- * All columns but the first use a descriptor that root has opened; such a descriptor gives no
- * permission by itself. The test locks the kernel down step by step, which can't be undone, so it
- * needs a virtual machine of its own.
+ * All columns but the first use a descriptor that root has opened. Having such a descriptor gives
+ * the caller no permission. The test locks the kernel down step by step, which can't be undone, so
+ * it needs a virtual machine of its own.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -103,8 +103,8 @@ static int trace_work(const struct perfmon_config *config)
 }
 
 /*
- * Finds whether there are samples in user mode with an address space, and samples and branches
- * in the kernel.
+ * Finds whether there are samples in user mode with an address space, and whether there are samples
+ * and branches in the kernel.
  */
 static int find_samples(bool *user, bool *kernel)
 {
@@ -199,7 +199,10 @@ static const struct {
 	{ "others", false, false, OTHERS },
 };
 
-/* The table's first three columns are the caller and the settings, the others are results. */
+/*
+ * The first three columns of the table are the caller and the settings; the other columns are
+ * results.
+ */
 #define KEY_COLUMNS	3
 
 static struct csv table;
@@ -233,7 +236,7 @@ static int expected_errno(const char *word, bool is_capable, unsigned int column
 		return -EACCES;
 	if (!strcmp(word, "EPERM"))
 		return -EPERM;
-	/* perf's policy does not apply to open and query. */
+	/* perf's policy does not apply to opening the device and to queries. */
 	return column < 2 || column == PERF ? 0 : policy_errno(0, is_capable);
 }
 
@@ -275,7 +278,7 @@ static void prepare_device(void)
 	if (p.flags & PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH)
 		device.branches = FLAG_LAST_BRANCH;
 	device.mhz = tsc_mhz();
-	/* udev's rule sets the same owner and mode. */
+	/* Sets the owner and the mode as udev's rule does. */
 	if (chown(_PATH_PERFMON, 0, GROUP) || chmod(_PATH_PERFMON, 0660))
 		ksft_exit_fail_msg("%s: %s\n", _PATH_PERFMON, strerror(errno));
 }

@@ -17,8 +17,8 @@
 #define LEAST_CALLS	10000
 
 /*
- * The maximum number of periods of SECONDS until each call has succeeded once: which calls succeed
- * depends on how the threads take turns.
+ * The maximum number of periods of SECONDS until each call has succeeded once. Which calls succeed
+ * depends on the timing of the threads.
  */
 #define MOST_TIMES	50
 

@@ -115,7 +115,7 @@ static unsigned int count_recursion(const struct sample *s, unsigned int at)
 
 /*
  * Returns whether the PMI came in the first instructions of a system call or an exception, where
- * the program's registers are not saved yet.
+ * the kernel has not saved the program's registers yet.
  */
 static bool is_at_entry(const struct sample *s)
 {
@@ -184,7 +184,9 @@ static bool in_vdso(const struct chain_findings *c, __u64 address)
 	return address >= c->vdso.begin && address < c->vdso.end;
 }
 
-/* A function that has not set up its frame yet hides its caller. */
+/*
+ * Checks a chain through the vDSO. A function that has not set up its frame yet hides its caller.
+ */
 static void check_vdso(const struct sample *s, void *data)
 {
 	struct chain_findings *c = data;
@@ -197,7 +199,10 @@ static void check_vdso(const struct sample *s, void *data)
 		at++;
 	callers = count_recursion(s, at);
 	c->in_part += callers == c->depth;
-	/* The 32-bit vDSO uses the frame pointer for other data: see is_program(). */
+	/*
+	 * In 32-bit programs the chain may be wrong, because the vDSO uses the frame pointer for
+	 * other data: see is_program().
+	 */
 	if (callers != c->depth + 1 && callers != c->depth && sizeof(long) == 8)
 		note_wrong(c, s, "vDSO");
 }
@@ -247,7 +252,10 @@ static void check_made_up_chain(const struct sample *s, void *data)
 	if (n < c->shortest || n > c->longest)
 		note_wrong(c, s, "length");
 	for (i = 0; i < n; i++) {
-		/* A frame that is repeated has the same address. */
+		/*
+		 * If frames do not change, the return addresses have the expected order; a repeated
+		 * frame has the same address again.
+		 */
 		if (c->frames_change ? s->chain[2 + i] - FRAME_ADDRESS(0) >= FRAMES :
 				 s->chain[2 + i] != FRAME_ADDRESS(i))
 			note_wrong(c, s, "frame");
@@ -312,7 +320,10 @@ static void work_nowhere(struct chain_run *i)
 }
 
 #ifdef __x86_64__
-/* Returns the first address that no program can have: five-level page tables raise it. */
+/*
+ * Returns the first address that no program can have. With five-level page tables this address is
+ * higher.
+ */
 static unsigned long user_end(void)
 {
 	void *high = mmap((void *)(1UL << 50), PAGE, PROT_NONE,
@@ -347,11 +358,11 @@ static void work_nonsense(struct chain_run *i)
 		i->frames[n].next = (void *)(at + 1 + (long)rng_below(i->random, sizeof(long) - 1));
 		break;
 	case 2:
-		/* The next frame is lower, or the frame itself. */
+		/* Links the frame to a lower frame, or to itself. */
 		i->frames[n].next = (void *)(at - (long)(sizeof(good) * rng_below(i->random, 2)));
 		break;
 	case 3:
-		/* The next frame is partly or completely in unmapped memory. */
+		/* Links the frame to a frame that is partly or completely in unmapped memory. */
 		i->frames[n].next = (void *)((uintptr_t)(i->frames + FRAMES) - sizeof(long) *
 				    (long)rng_below(i->random, 2));
 		break;

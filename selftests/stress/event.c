@@ -68,7 +68,7 @@ static void run_victim(struct rng r, const cpu_set_t *cpus)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGCHLD, SIG_IGN);
-	/* Leaves the CPU to the attachers. */
+	/* Leaves most of the CPU's time to the attachers. */
 	nice(10);
 	for (;;) {
 		loop(1 + rng_below(&r, 20000));
@@ -240,7 +240,7 @@ static void kill_all(FIXTURE_DATA(event_stress) *self)
 	for (i = 0; i < ATTACHERS; i++) {
 		if (self->attacher[i] <= 0)
 			continue;
-		/* Kills one attacher, also in the middle of a call. */
+		/* Kills an attacher, perhaps in the middle of a call. */
 		if (!i)
 			kill(self->attacher[i], SIGKILL);
 		waitpid(self->attacher[i], NULL, 0);
@@ -255,11 +255,14 @@ static void kill_all(FIXTURE_DATA(event_stress) *self)
 	}
 }
 
-/* Events before the leak check, and the seconds in which a busy host opens as many. */
+/*
+ * The number of events that are opened before the leak check, and the seconds in which even a busy
+ * host opens so many.
+ */
 #define FIRST_EVENTS	100
 #define MAX_FIRST_SECONDS	60
 
-/* Starts the tasks before the leak check: slabs grow with the first events. */
+/* Starts the tasks before the leak check begins, because slabs grow with the first events. */
 static void start_tasks_and_leak_check(struct __test_metadata *_metadata, FIXTURE_DATA(event_stress) *self)
 {
 	int i = 0;
@@ -335,7 +338,7 @@ static time_t now(void)
 	return t.tv_sec;
 }
 
-/* The time beyond SECONDS until events were opened and read: the host may be busy. */
+/* The maximum time beyond SECONDS until events were opened and read, since the host may be busy. */
 #define MAX_EXTRA_SECONDS	300
 
 /* Returns whether the test goes on. @end is the time at which SECONDS are over. */
@@ -368,7 +371,10 @@ TEST_F_TIMEOUT(event_stress, attach_and_detach_against_hotplug, 36000)
 	int online[CPU_SETSIZE], home = cpu_next(&self->cpus, -1), cpu;
 	time_t end;
 
-	/* AMD: the kernel resets perf's registers when a CPU goes offline, so do it once before. */
+	/*
+	 * On AMD the kernel resets perf's registers when a CPU goes offline, so each CPU goes
+	 * offline once before the check.
+	 */
 	for_each_cpu_in(cpu, &self->cpus) {
 		online[cpu] = cpu == home ? -1 : cpu_open_online(cpu);
 		if (online[cpu] >= 0) {

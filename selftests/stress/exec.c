@@ -28,7 +28,7 @@
 #define NOBODY	65534
 #define COPY	"/tmp/stress_exec_copy"
 
-/* Ways in which the child executes a copy of this program. */
+/* The ways in which the child executes a copy of this program. */
 enum exec_kind {
 	PLAIN,
 	USER,		/* as a user with permission to read it */
@@ -155,9 +155,10 @@ TEST_F_TIMEOUT(exec_stress, chains_are_of_programs_with_the_same_rights, 36000)
 		wrong += c.wrong;
 		chain_counts[kind] += c.chain_count;
 		/*
-		 * Each CPU's event has its own part of a period when the loop begins, and when it
-		 * ends. So a loop on n CPUs has n - 1 samples less than periods, or n more. A sample
-		 * in the first instructions of an interrupt has no address of the program.
+		 * The event of each CPU is at some point of its period when the loop begins, and
+		 * when it ends. So on n CPUs the number of samples differs from the number of
+		 * periods by up to n. A sample in the first instructions of an interrupt has no
+		 * address of the program.
 		 */
 		EXPECT_LE(kind == PLAIN || kind == USER ? most - self->cpus : 0, c.chain_count);
 		EXPECT_GE(kind == PLAIN || kind == USER ? most + self->cpus : 0, c.chain_count);

@@ -57,7 +57,10 @@ FIXTURE_SETUP(hotplug)
 		if (cpu == self->home || self->online[cpu] < 0)
 			continue;
 		CPU_SET(cpu, &self->others);
-		/* AMD: the first offline resets perf's registers, so it precedes the check. */
+		/*
+		 * On AMD, perf's registers are reset when a CPU goes offline for the first time, so
+		 * this happens before the check.
+		 */
 		ASSERT_EQ(0, cpu_set_online(self->online[cpu], "0"));
 		ASSERT_EQ(0, cpu_set_online(self->online[cpu], "1"));
 	}
@@ -75,7 +78,10 @@ FIXTURE_TEARDOWN(hotplug)
 
 	call_stress_kill(&self->stress, &result);
 	for_each_cpu_in(cpu, &self->others) {
-		/* Has no effect (EINVAL) unless the test has failed with the CPU offline. */
+		/*
+		 * Brings the CPU online if the test has failed while the CPU was offline; otherwise
+		 * fails with EINVAL.
+		 */
 		cpu_set_online(self->online[cpu], "1");
 		close(self->online[cpu]);
 	}

@@ -20,7 +20,7 @@
 #include "trace.h"
 
 #define MAX_DELAY_US	30000
-/* The number of processes of which one is killed without waiting for its start. */
+/* In one of this number of rounds, the process is killed without waiting for its start. */
 #define PROCESSES_PER_EARLY_KILL	4
 
 FIXTURE(killed)

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Probes each of the module's functions that can be probed, including those of the overflow
-# handler, while tests of exact counts run. For a kernel with CONFIG_KPROBE_EVENTS; one with
-# CONFIG_DYNAMIC_FTRACE as well refuses functions without ftrace's hook, and so all Rust
-# functions.
+# Probes each of the module's functions that can be probed, including those of the overflow handler,
+# while tests of exact counts run. For a kernel with CONFIG_KPROBE_EVENTS; if the kernel also has
+# CONFIG_DYNAMIC_FTRACE, it refuses probes in functions without ftrace's hook, which includes all
+# Rust functions.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -32,7 +32,8 @@ for test in counting_exact trace_nmi; do
 	is "$test while it is probed" 0 $status
 done
 
-# A probe that is hit in an NMI during another one is missed, and counted as such.
+# If an NMI hits a probe while another probe is being handled, the hit is missed, and counted as
+# missed.
 hits=$(awk '{ sum += $2 } END { print sum + 0 }' $tracing/kprobe_profile)
 missed=$(awk '{ sum += $3 } END { print sum + 0 }' $tracing/kprobe_profile)
 check "the probes of the module were hit" [ "$hits" -gt 1000 ]

@@ -28,7 +28,7 @@
 #include "msr.h"
 #include "trace.h"
 
-/* A rate at which PMIs come about as fast as they can be handled. */
+/* A rate at which PMIs come about as fast as the CPU can handle them. */
 #define RATE	997
 
 static void start_load(void)

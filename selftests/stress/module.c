@@ -67,13 +67,13 @@ static void use_device(int fd)
 	loop(10000);
 }
 
-/* The limit of a wait, at least a minute. It is reached only if memory is lost. */
+/* The limit of a wait, at least a minute. The wait reaches it only if memory is lost. */
 #define TRIES	600
 
 /*
- * Waits until at most 1 MB more is in use than @vmalloc and @slab KB. The kernel frees memory of
- * modules and tasks later, on a busy host much later. Returns false if the memory is not freed in a
- * minute.
+ * Waits until the memory in use exceeds @vmalloc and @slab KB by 1 MB at most. The kernel frees
+ * memory of modules and tasks later, on a busy host much later. Returns false if the memory is not
+ * freed in a minute.
  */
 static bool memory_is_free(long vmalloc, long slab)
 {
@@ -190,8 +190,8 @@ static void map_forever(void)
 }
 
 /*
- * The module can't be unloaded while an event records mappings. Once the event is closed, it can,
- * at once, although the probes usually stay for a second. Programs map all the time.
+ * The module can't be unloaded while an event records mappings. As soon as the event is closed, the
+ * module can be unloaded, although the probes usually stay for a second. Programs map all the time.
  */
 TEST_F_TIMEOUT(module, module_is_unloaded_while_programs_map, 36000)
 {
@@ -235,7 +235,10 @@ static char *renamed_copy(size_t *size)
 {
 	char *image = module_read(size), *p = image;
 
-	/* Replaces the name where it ends a string: of the module, the device, the handler. */
+	/*
+	 * Replaces the name at the end of strings: the names of the module, the device and the
+	 * handler.
+	 */
 	while (p && (p = memmem(p, image + *size - p, NAME, sizeof(NAME)))) {
 		memcpy(p, COPY, sizeof(COPY));
 		p += sizeof(NAME);
@@ -256,7 +259,7 @@ TEST_F(module, second_copy_is_refused_the_counters)
 	copy = open("/dev/" COPY, O_RDWR | O_CLOEXEC);
 	ASSERT_LE(0, copy);
 
-	/* While one copy uses the registers, the other is refused. */
+	/* While one copy uses the registers, the other copy refuses to count. */
 	ASSERT_EQ(0, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_EQ(-EBUSY, pmc_setup(copy, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_EQ(-EBUSY, pmc_setup(copy, 1, EVENT_INSTRUCTIONS, PMCF_USR));

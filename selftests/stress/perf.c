@@ -73,7 +73,7 @@ static int count_in_a_task(struct rng *r)
 	       value <= (long long)(LOOP_INSNS * n) + CALL_OVERHEAD;
 }
 
-/* A period so long that perf does not throttle, which would look like a loss. */
+/* Samples with a period so long that perf does not throttle: throttling would look like a loss. */
 static int sample_on_a_cpu(struct rng *r)
 {
 	__u32 period = 20011 + rng_below(r, 1009);
@@ -156,8 +156,8 @@ FIXTURE_TEARDOWN(perf)
 }
 
 /*
- * Counts on this CPU. Returns 1 if the count was right, a negative errno if it was refused. With
- * one CPU the other process is counted, too.
+ * Counts on this CPU. Returns 1 if the count was right, or a negative errno if a call was refused.
+ * On a machine with one CPU, the count includes the other process.
  */
 static int count_here(FIXTURE_DATA(perf) *self, unsigned long n)
 {

@@ -37,7 +37,10 @@
 #define MAPPINGS	8
 #define PAGE		4096UL
 
-/* The default limits. Without limits the machine does nothing but take samples. */
+/*
+ * The module is loaded with the default limits. Without limits the machine would do nothing but
+ * take samples.
+ */
 #define LIMITS	"perf_event_max_sample_rate=100000 perf_cpu_time_max_percent=25"
 
 /* Shared by all processes. */
@@ -404,10 +407,10 @@ TEST_F_TIMEOUT(ring_stress, rings_are_mapped_and_unmapped_at_random, 36000)
 
 	for (i = 0; i < USERS; i++)
 		start_user(self, i);
-	/* On a slow machine the test takes longer, until a sample was recorded. */
+	/* On a slow machine the test continues until a sample was recorded. */
 	while (now() < end || (!s->records && now() < end + 20 * (time_t)self->seconds)) {
 		usleep(rng_below(&self->random, 1000000));
-		/* Kills one process, also in the middle of a call. */
+		/* Kills a process, perhaps in the middle of a call. */
 		i = rng_below(&self->random, USERS);
 		kill(self->user[i], SIGKILL);
 		waitpid(self->user[i], NULL, 0);
@@ -464,7 +467,10 @@ TEST_F_TIMEOUT(ring_stress, stack_changes_while_it_is_read, 36000)
 		attr.config = i ? PERF_COUNT_HW_BRANCH_INSTRUCTIONS : PERF_COUNT_HW_INSTRUCTIONS;
 		attr.exclude_kernel = !i;
 		attr.exclude_user = i;
-		/* The second event also counts PMIs of the kernel: many more on the debug kernel. */
+		/*
+		 * The second event has a longer period: it also counts the instructions of PMIs in
+		 * the kernel, of which the debug kernel executes many more.
+		 */
 		attr.sample_period = i ? 300007 : 997;
 		ASSERT_EQ(0, sampler_open(&samplers[i], &event_maker_perfmon, &attr, 0, -1, 8));
 		ASSERT_EQ(0, event_enable(samplers[i].fd));

@@ -6,7 +6,7 @@
  * cgroups continue, and their rings have all samples.
  *
  * Suspend to idle is not tested, since nothing would wake the virtual machine: its clock raises no
- * ACPI event while the machine is on. The level "platform" tests all of it except the idling.
+ * ACPI event while the machine is on. The level "platform" tests all steps of it except the idling.
  *
  * ROUNDS in the environment sets the length.
  */
@@ -42,8 +42,8 @@
 #define N	100000UL
 
 /*
- * Instructions of this program's writes to sysfs, and of other processes whose system calls are
- * restarted when they are thawed.
+ * The maximum number of instructions of this program's writes to sysfs, and of other processes
+ * whose system calls are restarted when the processes are thawed.
  */
 #define SLEEP_OVERHEAD	20000
 
@@ -63,7 +63,7 @@ FIXTURE_VARIANT(suspend)
 FIXTURE_VARIANT_ADD(suspend, freezer) { { "freezer", "freeze", 0 } };
 FIXTURE_VARIANT_ADD(suspend, devices) { { "devices", "freeze", 0 } };
 FIXTURE_VARIANT_ADD(suspend, platform) { { "platform", "freeze", 0 } };
-/* The other CPUs go offline, then CPU-like devices are suspended. */
+/* All other CPUs go offline, then CPU-like devices are suspended. */
 FIXTURE_VARIANT_ADD(suspend, processors) { { "processors", "mem", 0 } };
 FIXTURE_VARIANT_ADD(suspend, core) { { "core", "mem", 0 } };
 /* With an alarm in less than two seconds the kernel refuses to sleep. */
@@ -152,7 +152,7 @@ TEST_F_TIMEOUT(suspend, trace_ends_with_a_flag_on_sleep, 36000)
 		EXPECT_GE(LOOP_INSNS * N + SLEEP_OVERHEAD, sums.event[0].total);
 		EXPECT_EQ(sums.event[0].total / RATE, sums.event[0].ticks);
 
-		/* The trace runs until STOP, and records nothing. */
+		/* The trace counts as running until STOP, but records nothing more. */
 		EXPECT_EQ(-EBADFD, trace_start(&self->trace));
 		loop(N);
 		ASSERT_EQ(0, trace_stop(&self->trace));
@@ -313,7 +313,7 @@ static void end_nested(struct __test_metadata *_metadata, const struct nested_cg
 		EXPECT_EQ(c->child[i], waitpid(c->child[i], NULL, 0));
 		close(c->child_event[i]);
 	}
-	/* The inner ones first. */
+	/* Removes the inner cgroups first. */
 	for (i = NESTED; i--;) {
 		close(c->event[i]);
 		EXPECT_EQ(0, rmdir(nested_paths[i]));
@@ -321,7 +321,10 @@ static void end_nested(struct __test_metadata *_metadata, const struct nested_cg
 	EXPECT_EQ(0, umount(CGROUPS));
 }
 
-/* Waits until each cgroup has counted a loop. A minute at least, since the host may be busy. */
+/*
+ * Waits until each cgroup has counted a loop. The limit is at least a minute, since the host may be
+ * busy.
+ */
 static void expect_all_count(struct __test_metadata *_metadata, const struct nested_cgroups *c)
 {
 	__s64 before;
@@ -424,7 +427,10 @@ static int allocate_once(FIXTURE_DATA(suspend) *self, struct allocations *result
  */
 TEST_F_TIMEOUT(suspend, allocation_beside_sleep_has_room_for_all_cpus, 36000)
 {
-	/* Processes are only frozen: many rounds, in most of which they run. */
+	/*
+	 * At the level "freezer", processes are only frozen, which is quick. So there are many
+	 * rounds, and in most of them the processes run.
+	 */
 	bool quick = !strcmp(variant->how.level, "freezer");
 	__u64 i, rounds = self->rounds * (quick ? 10 : 1);
 	struct allocations *result;

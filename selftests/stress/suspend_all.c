@@ -44,7 +44,10 @@
 /* A period of events that the threads open. */
 #define OTHER_RATE	1009U
 
-/* Instructions in user mode of this thread from one reading to the next, besides its loop. */
+/*
+ * The maximum number of instructions in user mode that this thread executes between two readings,
+ * besides its loop.
+ */
 #define OVERHEAD	2000
 
 FIXTURE(suspend)
@@ -221,7 +224,7 @@ static void expect_counting(struct __test_metadata *_metadata, FIXTURE_DATA(susp
 		EXPECT_LE((__s64)(LOOP_INSNS * N), count) {
 			TH_LOG("event %d", i);
 		}
-		/* The others count the threads, too. */
+		/* The other counts include the threads. */
 		if (i < 2)
 			EXPECT_GE((__s64)(LOOP_INSNS * N) + OVERHEAD, count);
 	}
@@ -232,7 +235,7 @@ static void expect_counting(struct __test_metadata *_metadata, FIXTURE_DATA(susp
 	sampler_read(&self->sampler, &self->sums, NULL, NULL);
 }
 
-/* A sleep in which the trace runs. */
+/* Sends the system to sleep while the trace runs. */
 static void sleep_with_trace(struct __test_metadata *_metadata, FIXTURE_DATA(suspend) *self,
 			     const struct system_sleep *how)
 {
@@ -248,7 +251,10 @@ static void sleep_with_trace(struct __test_metadata *_metadata, FIXTURE_DATA(sus
 	expect_counting(_metadata, self);
 }
 
-/* Once the threads have ended, the same counts have no other instructions. */
+/*
+ * When the threads have ended, the same counters count exactly, without the instructions of other
+ * threads.
+ */
 static void expect_exact(struct __test_metadata *_metadata, FIXTURE_DATA(suspend) *self)
 {
 	struct trace_sums sums;

@@ -85,8 +85,8 @@ static void jump_out(int)
 }
 
 /*
- * Defines a function that returns the count of VMMCALL, which is undefined outside of a virtual machine, with @nops
- * instructions behind it that do not run; or ~0 on failure.
+ * Defines a function that executes VMMCALL, which is undefined outside of a virtual machine,
+ * followed by @nops instructions that do not run. The function returns the count, or ~0 on failure.
  */
 #define DEFINE_VMMCALL(name, nops)							\
 static __u64 __attribute__((noinline)) name(void)					\
@@ -108,7 +108,7 @@ static __u64 __attribute__((noinline)) name(void)					\
 DEFINE_VMMCALL(vmmcall_alone, 0)
 DEFINE_VMMCALL(vmmcall_and_nops, 64)
 
-/* Instructions that follow VMMCALL in its block of code are not counted. */
+/* The instructions that follow VMMCALL in the same translated block of code are not counted. */
 TEST_F(amd, instructions_after_vmmcall_are_not_counted)
 {
 	const struct sigaction action = { .sa_handler = jump_out };

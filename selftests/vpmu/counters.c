@@ -27,7 +27,7 @@
 #define CMASK(n)	((__u64)(n) << 24)
 #define MAX_COUNTERS	(16 + 7)
 
-/* More than the instructions in user mode of the msr_write() calls around a loop */
+/* The maximum number of instructions in user mode of the msr_write() calls around a loop */
 #define OVERHEAD	2000
 
 /* The registers and the rate of a counter */
@@ -57,7 +57,7 @@ FIXTURE(counters)
 
 FIXTURE_SETUP(counters)
 {
-	/* CPI=off is set if QEMU has pmu-cpi=off: one cycle per instruction. */
+	/* With CPI=off in the environment, QEMU has pmu-cpi=off: an instruction takes one cycle. */
 	const char *cpi = getenv("CPI");
 	const bool off = cpi && !strcmp(cpi, "off");
 	/*
@@ -142,8 +142,8 @@ static __u64 count_loop(const struct pmu_counter *c, __u64 control, __u64 start,
 }
 
 /*
- * Calls count_loop() by a pointer that the compiler does not know, so that it is not inlined: the
- * instructions around the loop are always the same.
+ * Calls count_loop() through a pointer that the compiler does not know, so that count_loop() is not
+ * inlined, and the instructions around the loop are always the same.
  */
 static __u64 count(const struct pmu_counter *c, __u64 control, __u64 start,
 		   unsigned long n)
@@ -213,7 +213,7 @@ TEST_F(counters, each_event_and_mask_has_its_own_count)
 	}
 }
 
-/* In the virtual PMU, an event happens at most once in a cycle. */
+/* The test relies on a property of the virtual PMU: an event happens at most once in a cycle. */
 TEST_F(counters, version_6_has_a_second_unit_mask_and_compares_for_equality)
 {
 	const struct pmu_counter *c = &self->counters[0];
@@ -273,7 +273,7 @@ TEST_F(counters, counter_that_reloads_itself_sets_no_status)
 		return;
 	ASSERT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_B(own), 1 << own));
 	ASSERT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_C(own), (__u32)start));
-	/* Without a reload it would be a small number afterwards. */
+	/* Without a reload, the counter would have a small value afterwards. */
 	EXPECT_LE(start, count(c, c->usr, start, 2 * N));
 	ASSERT_EQ(0, msr_read(0, self->global_status, &status));
 	EXPECT_EQ(0ULL, status);
@@ -282,7 +282,10 @@ TEST_F(counters, counter_that_reloads_itself_sets_no_status)
 	EXPECT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_C(own), 0));
 }
 
-/* A system call is a branch. It counts for user mode, although its target is in the kernel. */
+/*
+ * A system call is a branch. It counts as a branch of user mode, although its target is in the
+ * kernel.
+ */
 TEST_F(counters, system_call_is_counted_as_a_branch)
 {
 	const struct pmu_counter *c = &self->counters[0];
@@ -348,8 +351,8 @@ static void skip_insn(int, siginfo_t *, void *context)
 })
 
 /*
- * INT retires if it is delivered. User mode may not use the gates of interrupts, so INT 0x50 faults
- * there like an undefined instruction.
+ * INT retires only if the interrupt is delivered. User mode may not use the gates of hardware
+ * interrupts, so INT 0x50 faults there like an undefined instruction.
  */
 TEST_F(counters, faulting_int_is_not_counted)
 {
@@ -363,7 +366,9 @@ TEST_F(counters, faulting_int_is_not_counted)
 		undefined = COUNT_FAULTS("ud2", 2, SIGILL);
 		ASSERT_LT(1000ULL, undefined);
 		EXPECT_EQ(undefined, COUNT_FAULTS("int $0x50", 2, SIGSEGV));
-		/* INT3 is delivered, and the kernel returns to the next instruction. */
+		/*
+		 * INT3 is delivered, so it retires, and the kernel returns to the next instruction.
+		 */
 		EXPECT_EQ(undefined + 1000, COUNT_FAULTS("int3", 0, SIGTRAP));
 	}
 }
@@ -380,8 +385,8 @@ static void jump_out(int)
 }
 
 /*
- * Returns the count of INTO in 32-bit code, which interrupts since INC has overflowed, with @nops instructions behind
- * it that do not run; or ~0 on failure.
+ * Executes INTO in 32-bit code after an INC that overflows, so that INTO interrupts, followed by
+ * @nops instructions that do not run. Returns the count, or ~0 on failure.
  */
 static __u64 __attribute__((noinline)) count_into(const struct pmu_counter *c, __u64 control, unsigned char *code,
 						  unsigned int nops)
@@ -391,7 +396,7 @@ static __u64 __attribute__((noinline)) count_into(const struct pmu_counter *c, _
 
 	memcpy(code, into, sizeof(into));
 	memset(code + sizeof(into), 0x90, nops);
-	/* UD2, which is not reached either */
+	/* UD2, which is not reached */
 	memcpy(code + sizeof(into) + nops, "\x0f\x0b", 2);
 	if (msr_write(0, c->value, 0) || msr_write(0, c->control, control))
 		return ~0ULL;
@@ -405,7 +410,7 @@ static __u64 __attribute__((noinline)) count_into(const struct pmu_counter *c, _
 	return value;
 }
 
-/* Instructions that follow INTO in its block of code are not counted. */
+/* The instructions that follow INTO in the same translated block of code are not counted. */
 TEST_F(counters, instructions_after_into_are_not_counted)
 {
 	static char stack[1 << 16];

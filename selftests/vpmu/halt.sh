@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# An NMI in the shadow of STI would let the interrupts that are pending come before the HLT that
-# follows, which nothing would end then: a CPU that has to run a program would go on idling.
+# An NMI in the shadow of STI would let pending interrupts come before the HLT that follows. Then
+# nothing would end the HLT, and a CPU that has to run a program would go on idling.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh

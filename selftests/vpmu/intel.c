@@ -27,7 +27,7 @@ FIXTURE_TEARDOWN(intel)
 {
 }
 
-/* Bits beyond those of each version's registers. */
+/* Tests bits that the registers of the PMU's version do not have. */
 TEST_F(intel, reserved_bits_fault)
 {
 	__u64 general = (1ULL << self->p.counters) - 1;
@@ -129,8 +129,8 @@ TEST_F(intel, version_4_has_status_set_and_inuse)
 }
 
 /*
- * Intel SDM, volume 2A, "CPUID", leaf 23H: subleaves 0, 1 and 3, of which all but the first repeat
- * leaf 0AH in other forms; with pmu-reload also subleaf 2
+ * Intel SDM, volume 2A, "CPUID", leaf 23H: subleaves 0, 1 and 3; with pmu-reload also subleaf 2.
+ * Subleaves 1 and 3 repeat leaf 0AH in other forms.
  */
 TEST_F(intel, version_6_has_leaf_23)
 {
@@ -240,7 +240,7 @@ TEST_F(intel, freeze_while_smm_excludes_the_firmware)
 	ASSERT_LE(0, port);
 	ASSERT_EQ(0, msr_write(0, MSR_IA32_PERF_GLOBAL_CTRL, 1));
 	ASSERT_EQ(0, msr_read(0, MSR_SMI_COUNT, &before));
-	/* The kernel may have set the bit. */
+	/* Clears the register first, since the kernel may have set the bit. */
 	ASSERT_EQ(0, msr_write(0, MSR_IA32_DEBUGCTL, 0));
 	all = count_least_smi(port);
 	ASSERT_EQ(0, msr_write(0, MSR_IA32_DEBUGCTL, FREEZE_WHILE_SMM));

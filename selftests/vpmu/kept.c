@@ -13,13 +13,13 @@
 #include "options.h"
 #include "pmu.h"
 
-/* Long enough for several restores */
+/* A time that is long enough for several restores */
 #define SECONDS	3
 
 /*
- * Values that start no counter. A write of the depth of branch records empties these, so it comes
- * before them. On AMD the filter leaves out all branches, and so the records do not change while
- * they are enabled.
+ * Registers, and values that start no counter. Writing the depth empties the branch records, so the
+ * depth comes before the records. On AMD the filter leaves out all branches, so that the records do
+ * not change while they are enabled.
  */
 static const struct kept {
 	__u32 msr;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The kinds of cores of a hybrid processor on the virtual PMU: what CPUID says of them, and raw
- * events that count different things on the two kinds. The first CPU is a big core, the second a
- * small one.
+ * The kinds of cores of a hybrid processor on the virtual PMU: their CPUID, and raw events that
+ * count different things on the two kinds. The first CPU is a big core, the second a small one.
  *
  * The module must not be loaded, since it would use the counters.
  */
@@ -34,7 +33,7 @@ FIXTURE_VARIANT(kinds)
 	struct { __u64 select; unsigned long quarters; } events[7];
 };
 
-/* An iteration is two instructions, of which one is a branch; eight instructions take ten cycles. */
+/* An iteration has two instructions, one of them a branch. Eight instructions take ten cycles. */
 FIXTURE_VARIANT_ADD(kinds, core)
 {
 	.cpu = 0,

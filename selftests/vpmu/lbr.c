@@ -111,8 +111,9 @@ TEST_F(lbr, lbr_has_the_branches_in_order)
 	int i, tries = 0;
 
 	/*
-	 * The loop is followed by branches to the system call, rarely of other programs. The return
-	 * from an interrupt in its last rounds is a branch, too.
+	 * Repeats the test if necessary: after the loop there are the branches up to the system
+	 * call, and in rare cases branches of other programs. A return from an interrupt in the
+	 * last rounds is a branch, too.
 	 */
 	do {
 		ASSERT_TRUE(record_branches(self, LBR_CPL_EQ_0));
@@ -132,7 +133,7 @@ TEST_F(lbr, lbr_has_the_branches_in_order)
 	}
 }
 
-/* Each filter is tried again if the branches of another program have taken the place of the loop's. */
+/* A filter is tried again if branches of another program have replaced the branches of the loop. */
 TEST_F(lbr, lbr_select_leaves_out_branch_types)
 {
 	const struct branch_addresses *s = &self->addresses;
@@ -153,7 +154,10 @@ TEST_F(lbr, lbr_select_leaves_out_branch_types)
 	EXPECT_LT(0, count_matching(self, s->jump, s->call));
 }
 
-/* PT in the environment tells whether Intel PT excludes branch records or coexists with them; unset: no Intel PT. */
+/*
+ * PT in the environment says whether Intel PT excludes branch records or coexists with them.
+ * Without PT there is no Intel PT.
+ */
 static bool has_pt(const char *effect)
 {
 	const char *pt = getenv("PT");
@@ -220,7 +224,8 @@ TEST_F(lbr, lbr_select_leaves_out_a_mode)
  * The filter leaves out all branches but far ones, which lead into and out of the kernel.
  *
  * The branches of the system call need not be the newest, since an interrupt in it is a far branch
- * within the kernel. Rarely, on a busy host, there are so many of those that no other branch is left.
+ * within the kernel. In rare cases, on a busy host, there are so many of them that no other branch
+ * is left.
  */
 TEST_F(lbr, lbr_has_far_branches)
 {
@@ -271,8 +276,9 @@ TEST_F(lbr, debug_exception_switches_intel_records_off)
 #define SMIS	20
 
 /*
- * A system management interrupt switches architectural records off, and RSM switches them on again (Intel SDM,
- * volume 3B, "Last Branch Records"). The firmware's code is below the kernel's addresses.
+ * A system management interrupt switches architectural records off, and RSM switches them on again
+ * (Intel SDM, volume 3B, "Last Branch Records"). The addresses of the firmware's code are lower
+ * than the kernel's addresses.
  */
 TEST_F(lbr, architectural_records_leave_out_the_firmware)
 {
@@ -289,7 +295,10 @@ TEST_F(lbr, architectural_records_leave_out_the_firmware)
 	/* The kernel may have set the bit that freezes all records there. */
 	ASSERT_EQ(0, msr_read(0, MSR_IA32_DEBUGCTL, &debugctl));
 	ASSERT_EQ(0, msr_write(0, MSR_IA32_DEBUGCTL, 0));
-	/* Far branches are few, so those of the firmware would stay in the records, unless ticks come after it. */
+	/*
+	 * Records only far branches: they are few, so far branches of the firmware would stay in
+	 * the records, unless ticks come afterwards.
+	 */
 	ASSERT_EQ(0, msr_write(0, b->select, branch_selection(NEAR_BRANCHES | LBR_CPL_NEQ_0)));
 	ASSERT_EQ(0, msr_read(0, MSR_SMI_COUNT, &before));
 	for (n = 0; n < SMIS; n++) {
@@ -327,7 +336,7 @@ TEST_F(lbr, architectural_records_ignore_the_flag_of_debugctl)
 	EXPECT_EQ(0, msr_write(0, MSR_IA32_DEBUGCTL, saved));
 }
 
-/* There are as many records as the depth says. */
+/* Only as many records exist as the depth says. */
 TEST_F(lbr, architectural_records_beyond_the_depth_fault)
 {
 	const __u32 firsts[] = { self->b->from, self->b->to, self->b->info };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Counts of loads and stores in the virtual PMU: an instruction that reads memory is one load, and one that
- * writes memory is one store. Slow loads, Intel's event of load latency, are all loads if their register has a
- * threshold and the counter has PEBS. Counters have no interrupt enabled, since a PMI would be an unknown NMI.
+ * Counts of loads and stores in the virtual PMU: an instruction that reads memory is one load, and
+ * one that writes memory is one store. The event of slow loads (Intel's load latency) counts all
+ * loads if its register has a threshold and the counter has PEBS. Counters have no interrupt
+ * enabled, since a PMI would be an unknown NMI.
  *
  * The module must not be loaded, since it would use the counters.
  */
@@ -43,8 +44,9 @@
 static char area[2 * PAGE] __attribute__((aligned(PAGE)));
 
 /*
- * Defines a function of @n rounds of @insns, in which RAX, RCX, RDX, RSI and RDI can be changed. RSI and RDI are
- * addresses in the area. The stack below RSP is left as it is, for the compiler may use it.
+ * Defines a function of @n rounds of @insns. @insns may change RAX, RCX, RDX, RSI and RDI; RSI and
+ * RDI are addresses in the area. The stack below RSP is not changed, because the compiler may use
+ * it.
  */
 #define DEFINE_ROUNDS(name, insns)						\
 static void __attribute__((noinline)) name(unsigned long n)			\
@@ -238,7 +240,10 @@ TEST_F(loads, counter_mask_and_invert_count_the_other_cycles)
 
 TEST_F(loads, modes_are_counted_apart)
 {
-	/* Far more than the kernel's interrupts and the CPU's other threads have meanwhile */
+	/*
+	 * A number that is far larger than the loads and stores of interrupts and other threads on
+	 * the CPU meanwhile
+	 */
 	const unsigned long n = 1000 * N;
 	const __u64 events[] = { self->loads, self->stores };
 	unsigned int i;
@@ -246,14 +251,17 @@ TEST_F(loads, modes_are_counted_apart)
 	for (i = 0; i < ARRAY_SIZE(events); i++) {
 		const __u64 kernel = count_from(self, 0, events[i] | OS, update, n);
 
-		/* WRMSR in the kernel starts and stops the counter. */
+		/* The count is not 0, because the kernel's WRMSR starts and stops the counter. */
 		EXPECT_LT(0ULL, kernel);
 		EXPECT_GT(n, kernel);
 		EXPECT_LT(n, count_from(self, 0, events[i] | OS | USR, update, n));
 	}
 }
 
-/* Each page is written for the first time, so each store faults once and is executed again. */
+/*
+ * The test writes to each page for the first time, so each store faults once and is then executed
+ * again.
+ */
 TEST_F(loads, instruction_that_faults_is_counted_when_it_retires)
 {
 	const unsigned long pages = 500;
@@ -299,7 +307,10 @@ TEST_F(loads, slow_loads_are_all_loads_with_pebs_and_a_threshold)
 	EXPECT_EQ(4 * N, count(self, self->slow_loads | USR, four_loads));
 }
 
-/* With another counter's bits, or with one of two bits, the counter has no PEBS for latencies. */
+/*
+ * If only another counter's bits are set, or only one of the two bits, the counter has no PEBS for
+ * latencies.
+ */
 TEST_F(loads, slow_loads_are_not_counted_without_pebs_or_threshold)
 {
 	const struct {
@@ -331,8 +342,9 @@ TEST_F(loads, slow_loads_are_not_counted_without_pebs_or_threshold)
 }
 
 /*
- * Returns the count of slow loads in @rounds of three times N, of which the registers let the second N count; or ~0
- * on failure. The count includes some instructions around the rounds. Not inlined: see count_from().
+ * Executes @rounds with N rounds three times, and sets the registers so that slow loads are counted
+ * only in the second time. Returns the count, or ~0 on failure. The count includes some
+ * instructions around the rounds. Not inlined: see count_from().
  */
 static __u64 __attribute__((noinline)) count_second(const FIXTURE_DATA(loads) *self, __u32 msr, __u64 value,
 						    void (*rounds)(unsigned long n))
@@ -385,7 +397,7 @@ DEFINE_ROUNDS(store_at_zero, "xor %%eax, %%eax\n mov %%rax, (%%rax)")
 DEFINE_ROUNDS(update_at_zero, "xor %%eax, %%eax\n incq (%%rax)")
 DEFINE_ROUNDS(copy_to_zero, "mov $37, %%ecx\n xor %%edi, %%edi\n rep movsb\n")
 
-/* The kernel sends the same signal for each, and the handler accesses memory, too. */
+/* The two instructions fault with the same signal. The handler also accesses memory. */
 TEST_F(loads, instruction_that_never_retires_is_not_counted)
 {
 	const struct {
@@ -417,7 +429,10 @@ TEST_F(loads, instruction_that_never_retires_is_not_counted)
 	signal(SIGSEGV, SIG_DFL);
 }
 
-/* Each overflow is found at another instruction of a block: the counter keeps what comes after it. */
+/*
+ * Overflows come at different instructions of a translated block. The counter keeps the count of
+ * the accesses after an overflow.
+ */
 TEST_F(loads, overflow_at_each_access_wraps_and_sets_status)
 {
 	static void (* const rounds[])(unsigned long n) = {
@@ -468,7 +483,10 @@ static __u64 least_ticks(void)
 	return least;
 }
 
-/* If the clock counts instructions (run --icount), which the row says by $ICOUNT, counters do not change the time. */
+/*
+ * If the clock counts instructions (run --icount; the plan then sets $ICOUNT), counters do not
+ * change the time.
+ */
 TEST_F(loads, counter_does_not_change_the_clock)
 {
 	const __u64 events[] = { self->loads, self->stores };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The registers of PEBS: with formats from 4 on, of a virtual PMU with more counters than reset values
- * in the DS area, and with two MSR numbers for each event select.
+ * The registers of PEBS, with format 4 and later formats. The virtual PMU has more counters than
+ * the DS area has reset values, and two MSR numbers for each event select.
  */
 #include <asm/unistd.h>
 #include <errno.h>
@@ -69,7 +69,10 @@ FIXTURE_TEARDOWN(pebs)
 	msr_write(0, MSR_PEBS_ENABLE, 0);
 }
 
-/* Both numbers of a register take the same bits, and show what was written by the other number. */
+/*
+ * Both numbers of a register accept the same bits. A value that is written by one number can be
+ * read by the other.
+ */
 TEST_F(pebs, adaptive_bit_can_be_written_by_both_numbers)
 {
 	__u64 value;
@@ -89,7 +92,10 @@ TEST_F(pebs, adaptive_bit_can_be_written_by_both_numbers)
 	}
 }
 
-/* A counter without a reset value of its own would take that of a fixed counter. */
+/*
+ * A counter without a reset value of its own can't have PEBS: it would take the reset value of a
+ * fixed counter.
+ */
 TEST_F(pebs, only_counters_with_a_reset_value_have_it)
 {
 	int n;
@@ -108,7 +114,7 @@ TEST_F(pebs, only_counters_with_a_reset_value_have_it)
 	}
 }
 
-/* Intel SDM, volume 3B, "IA32_PERF_GLOBAL_INUSE MSR": bit 63 tells that something can interrupt. */
+/* Intel SDM, volume 3B, "IA32_PERF_GLOBAL_INUSE MSR": bit 63 is set if something can interrupt. */
 TEST_F(pebs, counters_with_pebs_are_in_use)
 {
 	const __u64 pmi_in_use = 1ULL << 63;
@@ -148,7 +154,10 @@ TEST_F(pebs, load_latency_is_no_pebs_of_fixed_counters)
 	EXPECT_EQ(0, msr_write(0, MSR_IA32_DS_AREA, saved));
 }
 
-/* Intel SDM, volume 3B, "Auto Counter Reload". The overflow of a counter with PEBS is one, too. */
+/*
+ * Intel SDM, volume 3B, "Auto Counter Reload". The overflow of a counter with PEBS also reloads
+ * another counter.
+ */
 TEST_F(pebs, overflow_with_pebs_reloads_another_counter)
 {
 	const int cause = 0, other = 2;
@@ -160,7 +169,7 @@ TEST_F(pebs, overflow_with_pebs_reloads_another_counter)
 		return;
 	ASSERT_EQ(0, msr_read(0, MSR_IA32_DS_AREA, &saved));
 	ASSERT_EQ(0, msr_write(0, MSR_IA32_DS_AREA, (__u64)gdt_address()));
-	/* There is no buffer. If its bit is set already, nothing interrupts. */
+	/* There is no buffer, so its bit is set first: then a full buffer raises no interrupt. */
 	ASSERT_EQ(0, msr_write(0, MSR_IA32_PERF_GLOBAL_STATUS_SET, OVF_BUFFER));
 	ASSERT_EQ(0, msr_write(0, MSR_PEBS_ENABLE, 1 << cause));
 	ASSERT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CTR(cause), mask - 100));
@@ -213,8 +222,9 @@ TEST_F(pebs, misc_enable_keeps_reporting_pebs)
 }
 
 /*
- * A period of 1: with each instruction one or two cycles pass. What passes after an overflow must not make the counter
- * wrap when it is loaded, for then it would not overflow again.
+ * With a period of 1, one or two cycles pass with each instruction. The cycles that pass after an
+ * overflow must not make the counter wrap when it is loaded, because then it would not overflow
+ * again.
  */
 TEST_F(pebs, counter_of_cycles_overflows_at_each_instruction)
 {
@@ -247,7 +257,10 @@ TEST_F(pebs, counter_of_cycles_overflows_at_each_instruction)
 	close(fd);
 }
 
-/* The branches of run_branches(). Before each comes the one of the next line, and before the last one the first. */
+/*
+ * Lists the branches of run_branches(), in reverse order: each branch is preceded by the next
+ * branch in the list, and the last by the first.
+ */
 static void list_branches(const struct branch_addresses *s, __u64 branches[ROUND_BRANCHES][2])
 {
 	const __u64 list[ROUND_BRANCHES][2] = {

@@ -6,7 +6,7 @@
 #include "power_fixture.h"
 #include "retired.h"
 
-/* The register has 32 bits, and continues at 0. */
+/* The register has 32 bits. After its largest value it continues at 0. */
 TEST_F(power, energy_wraps)
 {
 	const struct energy_register *e;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The registers of the virtual PMU: registers that CPUID reports exist, and all other registers of
- * PMUs raise #GP.
+ * The registers of the virtual PMU: the registers that CPUID reports exist, and an access to any
+ * other register of a PMU raises #GP.
  *
  * The module must not be loaded, since it would use the counters.
  */

@@ -41,7 +41,10 @@ TEST(temperature_rises_with_instructions)
 			from = temperature(sensors[i].msr);
 			loop(n * degrees);
 			to = temperature(sensors[i].msr);
-			/* Instructions of all modes count; the first degree comes sooner. */
+			/*
+			 * Instructions of all modes raise the temperature. The first degree comes
+			 * sooner.
+			 */
 			most = 1 + (retired_at_most(before) >> 22);
 			EXPECT_LE(sensors[i].lowest, from);
 			EXPECT_GT(sensors[i].lowest + 32, from);
