@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl bench: loops whose counts are known, compared with each other and with a baseline.
+# Tests pmctl bench: it compares loops whose counts are known with each other and with a baseline.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -33,7 +33,7 @@ says "instructions of user mode are marked as exact" "$(tr -d , <"$dir/out")" "i
 says "a change of instructions is marked as exact" "$(tr -d , <"$dir/out")" "2 +$long_count +exact +\+2\.00%\$"
 says "the time is shown with its spread" "$(cat "$dir/out")" '^ +time +1 .*(s|ms) +± [0-9.]+%'
 
-# The commands run in turns, and each in turn begins a round.
+# The commands take turns, and each round begins with the next command.
 bench -e instructions:u -r 2 -w 1 --shell "echo a >>$dir/order" "echo b >>$dir/order"
 is "commands run in turns, the warm-up too" "a b b a a b" "$(xargs <"$dir/order")"
 bench -e instructions:u -r 1 -w 0 --prepare "echo p >>$dir/prepared" "$loop 1" "$loop 2"
@@ -66,7 +66,7 @@ pmctl_terminal 24 80 -w instructions -o "$dir/screen" -- pmctl bench -e instruct
 is "bench writes nothing to the terminal while its command runs" 3 "$(grep -o begunended "$dir/screen" | wc -l)"
 says "bench shows its progress between two rounds" "$(cat "$dir/screen")" 'endedpmctl: [12] of 3 rounds are complete'
 
-# Conditions.
+# Tests the conditions of --fail-if.
 bench -e instructions:u -r 3 --fail-if 'instructions:u>+1.9%' "$loop 1000000" "$loop 1020000"
 is "bench exits with 1 if a condition holds" 1 $?
 says "bench names the condition that holds" "$errors" "fail-if 'instructions:u>\+1.9%' holds for .*\+2\.00%"
@@ -80,7 +80,7 @@ is "a change from nothing is refused" 2 $?
 bench --fail-if 'cache-misses>1' -e instructions:u -- "$loop" 1000
 is "a condition on an event that is not counted is refused" 2 $?
 
-# A baseline.
+# Saves a baseline, and compares later runs with it.
 bench -e instructions:u -r 3 --save "$dir/base.json" -- "$loop" 1000000
 is "numbers are saved" 0 $?
 bench -e instructions:u -r 3 --baseline "$dir/base.json" --fail-if 'instructions:u>+1%' -- "$loop" 1000000
@@ -109,7 +109,7 @@ echo '{}' >"$dir/empty.json"
 bench --baseline "$dir/empty.json" -- "$loop" 1000000
 is "a file that is no baseline is refused" 125 $?
 
-# Formats.
+# Tests the output formats.
 bench -e instructions:u -r 3 --export csv "$loop 1000000" "$loop 1020000"
 is "CSV has the change" "0.02" "$(awk -F, '$2 == "instructions:u" && NR == 5 { printf "%.2f", $8 }' "$dir/out")"
 bench -e instructions:u -r 3 --export json "$loop 1000000" "$loop 1020000"

@@ -3,9 +3,9 @@
 #
 # Compares pmctl with perf on real programs. The shares of functions and of their callers in
 # recordings of pmctl record -g and of perf record -g differ by no more than is likely with this
-# number of samples. Counts are the same, to the instruction if a program does the same each time.
-# A recording by pmctl takes no more instructions, of the tool, the program and the kernel together,
-# than a recording by perf. From stacks, both tools find the same callers in each sample.
+# number of samples. Counts are the same, to the instruction if a program does the same each time. A
+# recording by pmctl takes no more instructions than a recording by perf: those of the tool, the
+# program and the kernel are added up. From stacks, both tools find the same callers in each sample.
 # /share has the programs (scripts/test-shares).
 
 here=$(dirname "$0")
@@ -78,10 +78,10 @@ wait
 exit $code
 END
 
-# shares FILE : prints, from `perf script`, how many samples each function has, and each
-# function with its caller. Without a symbol, a function is 256 bytes of the program. Debian's
-# programs have no frame pointers: an address that is read as the caller's may be in no file,
-# and there pmctl ends the chain sooner.
+# shares FILE : prints, from `perf script`, how many samples each function has, and each function
+# with its caller. Where there is no symbol, each 256 bytes of the program count as a function.
+# Debian's programs have no frame pointers: an address that is read as the caller's may be in no
+# file, and there pmctl ends the chain sooner.
 shares() {
 	perf script -i "$1" -F ip,sym,dso 2>/dev/null | awk '
 		function name() {
@@ -115,10 +115,10 @@ shares() {
 		}'
 }
 
-# compare OURS THEIRS SPARE : prints each share that differs by more than 4.5 standard
-# deviations of the difference of two shares, with this number of samples, and by more than SPARE
-# samples; and the largest deviation. If a thousand shares are equal, one of them differs that much
-# in 1 of 150 tests.
+# compare OURS THEIRS SPARE : prints each share that differs by more than 4.5 standard deviations of
+# the difference of two shares, with this number of samples, and by more than SPARE samples; and the
+# largest deviation. If the true shares of a thousand functions are equal, one share differs by so
+# much in 1 of 150 tests.
 compare() {
 	awk -v spare="$3" '
 		{ count = $1; sub(/^[^ ]+ /, "") }
@@ -183,10 +183,12 @@ workload() {
 	try "$@" >/dev/null
 	is "$name: the command succeeds" 0 $?
 	echo "$errors" | head -n 3 | sed 's/^/# /'
-	# Shares may differ by chance, and the costs include interrupts, of which a busy host has more in one
-	# recording than in the other. So there are three attempts: a fault shows in each.
+	# Shares may differ by chance, and the costs include interrupts: on a busy host one
+	# recording has more interrupts than the other. So there are three attempts. A fault shows
+	# in each of them.
 	for _ in 1 2 3; do
-		# Each tool counts its own recording, as it has the counters at that time.
+		# Each tool counts its own recording, because only this tool has counters during the
+		# recording.
 		pmctl stat -e instructions -x, -o count -- \
 			pmctl record -q -g -e instructions:u -c "$period" -m 1024 -o ours.data -- "$@" >/dev/null 2>&1
 		our_cost=$(counted)
@@ -195,8 +197,9 @@ workload() {
 		their_cost=$(counted)
 		shares ours.data >ours
 		shares theirs.data >theirs
-		# How often the server and its client wait for each other depends on their timing: the
-		# samples that one run has more may be in a few functions.
+		# The server and its client wait for each other more or less often, as their timing
+		# differs. If one run has more samples than the other, these may all be in a few
+		# functions.
 		spare=0
 		[ "$name" != web ] || spare=$(($(samples ours) - $(samples theirs)))
 		compare ours theirs $spare >answer

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl for a user with CAP_PERFMON and no other capability: everything works as for root. To a
-# user without CAP_PERFMON, pmctl says what to do.
+# Runs pmctl as a user with CAP_PERFMON and no other capability: everything works as for root. A
+# user without CAP_PERFMON is told by pmctl what to do.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -10,7 +10,8 @@ here=$(dirname "$0")
 
 [ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
 
-# The setting that Debian has, and a device that every user may open.
+# The test sets perf_event_paranoid to Linux's default, and lets every user open the device. Both
+# are restored at the end.
 paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)
 mode=$(stat -c %a /dev/perfmon)
 dir=$(mktemp -d)

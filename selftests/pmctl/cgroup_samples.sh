@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Samples of cgroups, and with their cgroups: pmctl record and report, perf under pmctl wrap, and
-# perf as a reader of pmctl's files.
+# Tests samples of chosen cgroups, and samples that name their cgroup: by pmctl record and report,
+# by perf under pmctl wrap, and by perf as a reader of pmctl's files.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -13,7 +13,7 @@ in_own_dir
 root=$(mktemp -d)
 loop=$here/pmctl_loop
 inside=$here/pmctl_inside
-# A loop has 2 instructions, and so 200 samples.
+# An iteration of the loop has 2 instructions, so the loop has 200 samples.
 period=100003
 passes=10000300
 # shellcheck disable=SC2034 # for the end
@@ -26,7 +26,7 @@ at_end='echo "$paranoid" >/proc/sys/kernel/perf_event_paranoid; chmod "$mode" /d
 # record OPTION... : samples instructions in user mode, into the file data
 record() { pmctl record -q -o data -e instructions:u -c $period "$@"; }
 
-# A command for a shell: executes a loop in a/b, and a loop of half the length in c.
+# This command for a shell executes a loop in a/b, and a loop of half the length in c.
 in_both="$inside $root/a/b/cgroup.procs $loop $passes; $inside $root/c/cgroup.procs $loop $((passes / 2))"
 
 # samples CGROUP [FILE] : prints how many samples of the cgroup pmctl's report has
@@ -56,7 +56,7 @@ mkdir "$root/a" "$root/c"
 echo "+$controller" >"$root/a/cgroup.subtree_control"
 mkdir "$root/a/b"
 
-# Each sample with its cgroup.
+# Each sample names its cgroup.
 record -a --all-cgroups -- sh -c "$in_both; mkdir $root/new; $inside $root/new/cgroup.procs $loop $passes"
 is_near "a cgroup has its samples" 200 "$(samples /a/b)"
 is_near "another one has its own" 100 "$(samples /c)"
@@ -122,7 +122,7 @@ wait $perf
 says "it says how many cgroups are not counted" "$(cat table)" ', 2 cgroups, 0 with events, 2 not counted: no counter'
 is "they have rows without numbers" 2 "$(grep -cE '<not counted> +<not counted> +- +/(c|a/b)$' table)"
 
-# Samples of some cgroups only.
+# Only some cgroups are sampled.
 record -G a --all-cgroups -- sh -c "$in_both"
 is_near "-G samples a cgroup and those in it" 200 "$(samples /a/b)"
 is "and no other one" "" "$(samples /c)"
@@ -137,7 +137,7 @@ is "the first has its samples, and the second" "200 100" \
 pmctl record -q -o one -e instructions:u -c $period -C "0-$(($(nproc) - 1))" -G c -- sh -c "$in_both"
 is_near "CPUs add up" 100 "$(pmctl report --stdio -i one --sort comm | awk '$3 == "pmctl_loop" { print $2 }')"
 
-# perf with the driver's events.
+# perf samples with the driver's events.
 pmctl wrap -v -- perf record -q -a -o perfs -e instructions:u -c $period -G a -- sh -c "$in_both" 2>log
 is "perf record -G runs unchanged" 0 $?
 says "its events are the driver's" "$(cat log)" "perf_event_open\((rc0|instructions):u, .*: an event of the driver's"
@@ -154,7 +154,7 @@ if [ "$of_kernel" = 1 ]; then
 	is_near "with each cgroup" 100 "$(samples /c own)"
 fi
 
-# Recordings and options that are refused.
+# Some recordings and options are refused.
 record -- true
 try pmctl report --stdio -i data --sort cgroup
 is "a recording without cgroups has no rows of them" 2 $?

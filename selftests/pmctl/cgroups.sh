@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl stat of cgroups: loops of a known length in nested cgroups, compared with perf.
+# Tests pmctl stat of cgroups: it counts loops of a known length in nested cgroups, and is compared
+# with perf.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -82,7 +83,8 @@ refused "a file in place of a cgroup" 125 'is not the directory of a cgroup' -G 
 refused "a pattern that no cgroup matches" 2 'no cgroup below .* has a name of this form' --for-each-cgroup 'n*'
 refused "a group of events for two cgroups" 2 'a group is counted in a single cgroup' -e '{instructions,cycles}' -G a,c
 
-# A loop of 2 instructions, and a few instructions between the move and the beginning of the loop.
+# An iteration of the loop has 2 instructions. A few instructions come between the move and the
+# loop.
 stat --for-each-cgroup a,a/b,c -- "$inside" "$root/a/b/cgroup.procs" "$loop" 1000000
 few=$(counted a/b)
 stat --for-each-cgroup a,a/b,c -- "$inside" "$root/a/b/cgroup.procs" "$loop" 2000000
@@ -103,20 +105,20 @@ grep -o '"running_ns":\[[0-9]*' v1.json | cut -d '[' -f 2 >run_times
 is "each run has a running time" 10 "$(wc -l <run_times)"
 check "the running time is that of a run alone" sh -c '! sort -n -c run_times 2>sorted'
 
-# Two loops at once.
+# Two loops run at once.
 stat --for-each-cgroup a,c -- sh -c "$inside $root/a/cgroup.procs $loop 2000000 & $inside $root/c/cgroup.procs $loop 1000000 & wait"
 is "the first of two loops at once is in its cgroup's count" "$many" "$(counted a)"
 is "the second of two loops at once is in its cgroup's count" "$few" "$(counted c)"
 
-# Intervals. If pmctl is held up for several of them, they become one: the command waits for lines
-# of three.
+# Counts in intervals. If pmctl is held up for several intervals, they become one, so the command
+# waits until the lines of three intervals are there.
 rm -f csv
 stat -I 50 --for-each-cgroup a,c -- sh -c "$inside $root/a/cgroup.procs $loop 2000000
 	until [ \"\$(grep -c instructions csv)\" -ge 6 ]; do sleep 0.05; done; $inside $root/c/cgroup.procs $loop 2000000"
 sums=$(awk -F, '{ sum[$5] += $2; lines[$5]++ } END { print sum["a"], sum["c"], (lines["a"] == lines["c"] && lines["a"] > 3) }' csv)
 is "intervals add up" "$many $many 1" "$sums"
 
-# Events of some cgroups, and of all programs.
+# Counts some events in some cgroups only, and one event in all programs.
 pmctl stat -x, -o csv -e instructions:u,branches:u,instructions:u -G a,,c -- "$inside" "$root/a/cgroup.procs" "$loop" 2000000
 is "-G has a cgroup for each event" "a,,c," "$(names)"
 is "-G: the first event counts the first cgroup" "$many" "$(counted a)"
@@ -141,7 +143,7 @@ stat --for-each-cgroup gone -- sh -c "$inside $root/gone/cgroup.procs $loop 2000
 is "a cgroup that is removed keeps its count, and another one of its name has none" "$many" "$(counted gone)"
 rmdir "$root/gone"
 
-# Users make cgroups that can't be counted. The other cgroups are still counted.
+# Users make cgroups that can't be counted. All other cgroups are still counted.
 deep=other
 for level in $(seq 34); do
 	deep=$deep/$level
@@ -196,8 +198,9 @@ try sh -c 'ulimit -n 20 && exec pmctl stat "$@"' sh -a -e "$(seq 16 | sed 's|.*|
 says "stat says that no file descriptor is free for an event of Linux's PMU" "$errors" "can't count .*tsc.* on CPU [0-9]+: no file descriptor is free"
 find "$root/many" -depth -type d -exec rmdir {} +
 
-# A cgroup can share a counter of other tasks only for the same event: others are counted in two runs.
-# events CODE NUMBER : prints events of general counters alone
+# A cgroup can share a counter with other tasks only for the same event, so more events are counted
+# in two runs.
+# events CODE NUMBER : prints NUMBER events that only general counters can count
 events() { seq "$2" | sed "s|.*|cpu/event=$1,umask=0,cmask=&/u|" | tr '\n' , | sed 's/,$//'; }
 general=$(pmctl info | awk '$1 == "general" { print $2 }')
 sleep 1000 &
@@ -210,12 +213,12 @@ is "events of a cgroup beside those of other tasks are counted in two runs" 0 $?
 kill $sleeper
 wait $holder
 
-# Without a command, as for the whole system.
+# Counts without a command, as for the whole system.
 # shellcheck disable=SC2016 # a word that is evaluated
 interrupt_when 'has_events $pid && "$inside" "$root/a/b/cgroup.procs" "$loop" 2000000' pmctl stat -x, -o csv -e instructions:u -G a/b
 is "stat -G without a command counts until Ctrl-C" "$many" "$(counted a/b)"
 
-# Output formats.
+# Tests the output formats.
 pmctl stat -e instructions:u,branches:u --for-each-cgroup a,c -o text -- "$inside" "$root/a/cgroup.procs" "$loop" 2000000
 says "the title has the command and the number of cgroups" "$(cat text)" "stats for '.*pmctl_inside .*', 2 cgroups on all CPUs"
 check "each row begins with its cgroup" [ "$(grep -c '^[ac] *[0-9,]* *\(instructions\|branches\):u' text)" = 4 ]
@@ -227,7 +230,7 @@ is "a report of a file has the same rows" "$(cat csv)" "$(cat again)"
 pmctl stat -M insn_per_cycle -o text --for-each-cgroup a,c -- "$inside" "$root/a/cgroup.procs" "$loop" 2000000
 says "each cgroup has its metrics" "$(cat text)" '^insn_per_cycle +[0-9.]+ +<no value>'
 
-# perf, with the driver's counters and with its own.
+# perf counts with the driver's counters, and with its own.
 program="$inside $root/a/b/cgroup.procs $loop 2000000"
 # shellcheck disable=SC2086 # words
 pmctl wrap -- perf stat -a -x, -o perfs -e instructions:u --for-each-cgroup a,a/b,c -- $program
@@ -235,7 +238,7 @@ is "perf counts the same with the driver's counters" "$many $many" "$(counted a 
 # shellcheck disable=SC2086 # words
 stat --for-each-cgroup a,a/b,c -- $program
 is "perf's lines are pmctl's but for the times" "$(grep -v '^#\|^$' perfs | cut -d, -f2-4)" "$(cut -d, -f2-4 csv)"
-# The kernel adds perf's part of a cgroup with any controller, as systemd enables them.
+# The kernel adds perf's part to a cgroup with any controller, such as those that systemd enables.
 controller=$(awk '{ print $NF }' "$root/cgroup.controllers")
 [ -z "$controller" ] || echo "+$controller" >"$root/cgroup.subtree_control"
 if [ "$of_kernel" = 1 ]; then
@@ -246,7 +249,7 @@ fi
 
 [ -z "$controller" ] || echo "-$controller" >"$root/cgroup.subtree_control"
 
-# A user without rights.
+# Counts as a user without rights.
 echo 2 >/proc/sys/kernel/perf_event_paranoid
 chmod 666 /dev/perfmon
 chmod 755 "$root"

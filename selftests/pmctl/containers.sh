@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl serve of cgroups: loops of a known length in cgroups with the names of containers,
-# which are made and removed.
+# Tests pmctl serve of cgroups: loops of a known length run in cgroups that have the names of
+# containers, and that are made and removed meanwhile.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -108,7 +108,7 @@ get >page
 is "a removed cgroup is not on the page" "" "$(insns page /machine.slice/new)"
 is "no event is missing after a cgroup is removed" 0 "$(value page perfmon_events_missing)"
 
-# More cgroups than the limit.
+# There are more cgroups than the limit allows.
 mkdir "$root/machine.slice/1" "$root/machine.slice/2" "$root/machine.slice/3"
 get >page
 is "no more cgroups than the limit are counted" "6 2" "$(value page perfmon_cgroups\ ) $(value page perfmon_cgroups_left_out)"
@@ -184,7 +184,8 @@ for command in serve top; do
 done
 says "top says what the root is" "$errors" 'a pattern is empty in .batch,.\. The root cgroup, .* is ./'
 
-# Fewer descriptors than the cgroups need: some are left for requests and for the search.
+# The cgroups need more descriptors than there are. The server keeps some free for requests and for
+# the search.
 for i in $(seq 100 199); do
 	mkdir "$root/batch/$i"
 done
@@ -200,12 +201,12 @@ says "serve tells that it lacks descriptors" "$(cat serve.log)" "only $number cg
 rmdir "$root/batch/100"
 get >page
 is "a removed cgroup is not on the page if descriptors are too few" "" "$(insns page /batch/100)"
-# The connection of the request has two descriptors.
+# The connection of the request holds two descriptors, so one cgroup may be missing.
 check "another cgroup has its descriptors" [ "$(value page perfmon_cgroups\ )" -ge $((number - 1)) ]
 stop
 find "$root/batch" -mindepth 1 -type d -exec rmdir {} +
 
-# Events for all general counters: those of CPUs and of cgroups have the same counters.
+# The events need all general counters. Events of CPUs and of cgroups share them.
 general=$(pmctl info | awk '$1 == "general" { print $2 }')
 all=$(seq "$general" | sed 's|.*|cpu/event=0xc4,umask=0,cmask=&/u|' | tr '\n' ,)
 pmctl serve -e "${all%,}" --cgroups 'kubepods.slice/**' >serve.log 2>&1 &
@@ -216,13 +217,13 @@ is "cgroups need no more counters than the CPUs" "0 $((4 * general))" \
 	"$(value page perfmon_events_missing) $(grep -c '^container_perf' page)"
 stop
 
-# The cost of a scrape: that of a server without cgroups is subtracted.
+# Measures the cost of a scrape, minus the cost at a server without cgroups.
 # cost : prints the server's instructions for a scrape
 cost() {
 	pmctl stat -e instructions -x, -o csv -p $server -- sh -c "for i in 1 2 3 4 5; do wget -q -O /dev/null $url/metrics; done" >/dev/null 2>&1
 	awk -F, '{ printf "%d", $1 / 5 }' csv
 }
-# slab : prints the kernel's memory for small objects, in KiB
+# slab : prints how much memory the kernel has for small objects, in KiB
 slab() { awk '$1 == "Slab:" { print $2 }' /proc/meminfo; }
 start
 get >/dev/null

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Recordings of a program that is removed afterwards. Names, callers from stacks, and
-# instructions are found in the copies that perf and debuginfod keep, and in none of another
-# program.
+# Tests recordings of a program that is removed afterwards. Names, callers from stacks, and
+# instructions are found in the copies of the program that perf and debuginfod keep, and never in a
+# copy of another program.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -27,7 +27,8 @@ named_rows() {
 	pmctl report -i perf.data 2>/dev/null | grep -c ' leaf$'
 }
 
-# stacks: prints `right` if the function's call chains are those of the program, else the others
+# stacks: prints `right` if each call chain of the function is the expected one, else the chains
+# that differ
 stacks() {
 	pmctl flamegraph --folded -i perf.data 2>/dev/null | grep ';leaf ' |
 		sed -E 's/.*;main;outer;middle;(recurse;){20}leaf [0-9]+$/right/' | sort -u
@@ -38,20 +39,20 @@ instructions() {
 	pmctl annotate --no-pager -i perf.data leaf 2>/dev/null | grep -cE '^ *[0-9.]+ ?%? .*[0-9a-f]{4,}:'
 }
 
-# finds_all WHERE: three cases: everything is found in the copy
+# finds_all WHERE: makes three test cases: everything is found in the copy
 finds_all() {
 	is "$1: the function has its name" 1 "$(named_rows)"
 	is "$1: stacks have their callers" right "$(stacks)"
 	check "$1: the function has its instructions" [ "$(instructions)" -gt 0 ]
 }
 
-# finds_nothing WHERE: two cases: there is no copy of the program
+# finds_nothing WHERE: makes two test cases: there is no copy of the program
 finds_nothing() {
 	is "$1: the function has no name" 0 "$(named_rows)"
 	is "$1: the function has no instructions" 0 "$(instructions)"
 }
 
-# build_ids FILE: prints the program's line
+# build_ids FILE: prints the program's line in the list of build-ids of FILE
 build_ids() {
 	perf buildid-list -i "$1" | grep " $program\$"
 }

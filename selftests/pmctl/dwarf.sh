@@ -45,7 +45,7 @@ all_have() {
 	fi
 }
 
-# The number of recordings that perf is to unwind.
+# unwinds is the number of recordings from which perf unwinds call chains, if it can.
 unwinds=0
 perf_unwinds && unwinds=3
 lbr=1
@@ -114,7 +114,7 @@ else
 fi
 
 if [ $unwinds -gt 0 ]; then
-	# The vDSO is not compared: perf leaves out many samples in it.
+	# The vDSO is not compared, because perf leaves out many samples there.
 	for name in callers signal kernel; do
 		check "perf script finds the same callers of $name" same_chains $name.data
 	done

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl stat and record of values that no counter counts. On the virtual PMU with pmu-power=on an
-# instruction of any mode takes 2^-20 Joules of the package. Without pmu-power=on, and with
-# VALUES=none in the environment, pmctl must refuse these values. LINUX names the values that are compared
-# with Linux's own events, which are in a module of the stock kernel.
+# Tests pmctl stat and record of values that no counter counts. On the virtual PMU with
+# pmu-power=on, an instruction in any mode uses 2^-20 Joules of the package's energy. Without
+# pmu-power=on, and with VALUES=none in the environment, pmctl must refuse these values. LINUX names
+# the values that are compared with Linux's own events, which are in a module of the stock kernel.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -45,7 +45,7 @@ if [ "${VALUES-}" = none ]; then
 	finish
 fi
 
-# AMD's processors have no such register of the temperature.
+# AMD's processors do not have this register of the temperature.
 if grep -q AuthenticAMD /proc/cpuinfo; then
 	degrees=0 other=mperf least=40000000 most=100000000
 	absent=temperature there="energy-pkg energy-core aperf mperf"
@@ -60,7 +60,7 @@ for scope in "" -a; do
 	# shellcheck disable=SC2086 # nothing, or an option
 	stat $scope -x, -o "$counts" -e instructions:u,energy-pkg,$other,aperf >/dev/null
 	check "pmctl stat $scope: instructions" within "$(field 1 instructions:u)" 40000000 40100000
-	# 40 million instructions take 38.15 Joules; the kernel's instructions add to this.
+	# 40 million instructions use 38.15 Joules; the kernel's instructions add to this.
 	check "pmctl stat $scope: energy" within "$(field 1 energy-pkg)" 38.14 76
 	is "pmctl stat $scope: unit of energy" Joules "$(field 2 energy-pkg)"
 	check "pmctl stat $scope: $other" within "$(field 1 $other)" $least $most
@@ -82,7 +82,7 @@ sed 's/^/# /' "$counts"
 script=$(pmctl script -i "$data" -F event,cpu 2>/dev/null)
 says "script shows energy with its unit" "$script" '^energy-pkg: [0-9]+\.[0-9]{6} Joules'
 [ $degrees = 0 ] || says "script shows the temperature with its unit" "$script" '^temperature: [5-8][0-9] [^ ]*C'
-# A period takes 0.953 Joules; the package's energy includes that of the other CPU.
+# A period is 0.953 Joules; the package's energy includes the energy of the other CPU.
 echo "$script" | awk '/^energy-pkg/ { n++; sum += $2; if (n > 1 && $2 < 0.95) low++ } END { print n + 0, sum + 0, low + 0 }' >"$counts"
 read -r samples sum low <"$counts"
 check "there are samples of energy" [ "$samples" -ge 39 ]

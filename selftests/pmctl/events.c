@@ -9,7 +9,7 @@
  * With `storm`, children open events in a loop, until the program is killed. FILE is
  * created when each child has opened an event.
  *
- * Each count has LOOPS iterations of a loop, and the calls before and after it.
+ * Each count includes LOOPS iterations of a loop, and the calls before and after the loop.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -234,7 +234,7 @@ static void print_errors(void)
 	printf("bad leader: %s\n", bad < 0 ? strerror(errno) : "none");
 }
 
-/* Opens an event of the kernel's in a group whose leader is the driver's. */
+/* Opens an event of the kernel in a group whose leader is an event of the driver. */
 static void print_mixed(void)
 {
 	struct perf_event_attr ours = instructions(), kernels = instructions();

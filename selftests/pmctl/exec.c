@@ -2,9 +2,9 @@
 /*
  * exec PROGRAM [ARGUMENT...]: becomes PROGRAM, with an empty environment.
  *
- * The number of a program's instructions depends a little on its environment, and pmctl and
- * perf pass on different environments. This program has no C library, so it executes the
- * same instructions with both.
+ * The number of a program's instructions depends a little on its environment, and pmctl and perf
+ * pass on different environments. This program has no C library, so it executes the same
+ * instructions under both tools.
  */
 #include <asm/unistd.h>
 

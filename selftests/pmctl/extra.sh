@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl with events that need an extra register, on Skylake. On the virtual PMU these count
-# instructions if the value is odd, and branches if it is even.
+# Tests pmctl with events that need an extra register, on Skylake. On the virtual PMU, such an event
+# counts instructions if the register's value is odd, and branches if it is even.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl when a step fails: unknown events, outputs that can't be written, are full or have
-# no reader, and signals at any moment. ROUNDS and SEED in the environment are the number of
+# Tests pmctl when a step fails: an event is unknown, an output can't be written, is full or has no
+# reader, or a signal comes at any moment. ROUNDS and SEED in the environment are the number of
 # signals for each command, and the seed of their times.
 
 here=$(dirname "$0")
@@ -90,7 +90,7 @@ ends "flamegraph on a full disk" 1 "^pmctl: can't write small/flame: No space" \
 is "no part of a file is left on a full disk" "small/counts small/fill small/numbers" "$(echo small/* small/.[!.]* | sed 's/ small.\.\[.*//')"
 umount small
 
-# An output without a reader: SIGPIPE ends pmctl, as it does other programs; record reports it.
+# An output has no reader: SIGPIPE ends pmctl, as it ends other programs; record reports it.
 is "stat -o - without a reader" "exit code 141" "$(unread pmctl stat -e $event -o - -- true | tail -n 1)"
 is "top without a reader" "exit code 141" "$(unread pmctl top --stdio -a -d 1 -e $event -c 10007 | tail -n 1)"
 is "script without a reader" "exit code 141" "$(unread pmctl script -i some.data | tail -n 1)"
@@ -106,7 +106,8 @@ no_pmctl_runs() {
 	done
 }
 
-# files_are_readable: succeeds if each file of a command is whole, says that it is not, or is empty
+# files_are_readable: succeeds if each file of a command is whole, or is empty, or says that it is
+# not whole
 files_are_readable() {
 	for file in out* .[!.]*; do
 		[ -s "$file" ] || continue

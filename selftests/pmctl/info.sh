@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl info and pmctl doctor on a machine without a fault, and on a machine without the module.
+# Tests pmctl info and pmctl doctor on a machine without a fault, and without the module.
 
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
 . "$(dirname "$0")/ktap.sh"
@@ -28,7 +28,7 @@ case $info in
 esac
 says "doctor takes precise samples if there is PEBS" "$doctor" "^$precise"
 
-# Monitors of one program share its counter.
+# Several monitors of one program share a counter.
 says "doctor says that all counters are free" "$doctor" '^ok +counters +all are free$'
 sleep 300 &
 program=$!
@@ -46,7 +46,8 @@ kill $monitors $program
 # shellcheck disable=SC2086 # words
 wait $monitors $program
 
-# A user without rights can count programs. It is no fault that such a user can't count the system.
+# A user without rights can count programs. pmctl reports no fault because such a user can't count
+# the system.
 chmod 666 /dev/perfmon
 doctor=$("$(dirname "$0")/pmctl_as" -1000 pmctl doctor 2>&1)
 is "doctor finds no fault if a user can count programs" 0 $?
@@ -56,8 +57,8 @@ is "doctor reports no failure to a user" 0 "$(echo "$doctor" | grep -c '^FAIL')"
 says "doctor says which users may count the whole system" "$doctor" '^note +policy '
 chmod 600 /dev/perfmon
 
-# One cause gives one failure. perf opens and closes events to find out what the kernel can do: all of
-# its own events are open when its program begins.
+# One cause gives one failure. perf opens and closes events to find out what the kernel can do, so
+# only when perf's program begins are all of perf's events open.
 begun=$(mktemp)
 # shellcheck disable=SC2016 # the inner shell expands it
 perf stat -a -e instructions -- sh -c 'echo $$ >"$0"; exec sleep 300' "$begun" >/dev/null 2>&1 &

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl record is killed at random moments: pmctl and perf can read the recording up to
-# shortly before. ROUNDS and SEED in the environment are the number of kills, and the seed of
-# their times.
+# pmctl record is killed at random moments: pmctl and perf can read the recording up to a time
+# shortly before the kill. ROUNDS and SEED in the environment are the number of kills, and the seed
+# of their times.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -106,7 +106,7 @@ is "pmctl reads each recording" 0 $unread
 is "perf reads each recording" 0 $perfs
 is "pmctl and perf find the same samples" 0 $differ
 check "most recordings end shortly before the kill" [ $late -le $((rounds / 3)) ]
-# The host does not make the rounds of each recording long, but a fault of pmctl does.
+# A busy host makes rounds long in some recordings, but a fault of pmctl in all of them.
 check "two rounds are short in one recording" [ "$fastest" -le "$limit_ms" ]
 check "most recordings have samples" [ $empty -le $((rounds / 2)) ]
 finish

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl on a hybrid processor with a big core and a small one. The event r81d0 of the virtual PMU is
-# instructions on big cores; on small ones, where a raw event does not count, it would be branches.
+# Tests pmctl on a hybrid processor with a big core and a small one. On big cores of the virtual
+# PMU, the event r81d0 is instructions. On small cores it would be branches, but a raw event is not
+# counted there.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -43,7 +44,7 @@ count_of() {
 
 plan 65
 
-# Both kinds, one after the other, and only one of them.
+# The program runs on both kinds of cores, one after the other, and then on only one kind.
 both="$on_big $loop $n; $on_small $loop $n"
 
 record() {
@@ -51,7 +52,7 @@ record() {
 	try pmctl record -e $event -c $period "$@"
 }
 
-# sampled_cpus: the CPUs that have samples, as one word
+# sampled_cpus: prints the CPUs that have samples, as one word
 sampled_cpus() {
 	pmctl script -F cpu | sort -u | tr -dc '0-9\n' | tr '\n' ' '
 }
@@ -87,7 +88,7 @@ is "an event of big cores was not counted on a small one" '<not counted>' "$(cou
 says "stat says that no task was on a core that has the event" "$errors" 'no task ran on a core'
 check "an event of all cores was counted on a small one" is_close $((2 * n)) "$(count_of instructions:u)"
 
-# Events of one kind in perf's words. perf's counts of the same loops are the same.
+# Events of one kind of core have perf's names. perf's counts of the same loops are the same.
 per_kind=cpu_core/instructions/u,cpu_atom/instructions/u,cpu_atom/event=0xc0/u
 try pmctl stat -x, -e $per_kind -- sh -c "$both; $on_small $loop $n"
 is "stat counts events of each kind of core" 0 $?
@@ -123,7 +124,8 @@ is "perf reads the names of events of one kind" "cpu_atom/instructions/u cpu_cor
 says "report has the samples of big cores" "$(pmctl report)" 'cpu_core/r00c0/u'
 says "report has the samples of small cores" "$(pmctl report)" 'cpu_atom/instructions/u'
 
-# perf opens an event for each kind of core, and shows them apart. By default it scales each up to the whole time.
+# perf opens an event for each kind of core, and shows each by itself. By default it scales each
+# count up to the whole time.
 try pmctl wrap -v -- perf stat --no-scale -x, -o counts -e instructions:u -- sh -c "$both; $on_small $loop $n"
 is "perf stat runs on the driver's events" 0 $?
 check "both events of perf's are the driver's" [ "$(echo "$errors" | grep -c "an event of the driver's")" -ge 2 ]
@@ -138,7 +140,8 @@ is "bench counts an event of one kind of core" 0 $?
 try pmctl record --timebase cpu_core/cycles/ -- true
 is "a trace refuses an event of one kind of core" 2 $?
 
-# More events than counters. Big cores count the events from 0xd0 to 0xdf on four counters only.
+# There are more events than counters: big cores count the events from 0xd0 to 0xdf on four counters
+# only.
 many=r81d0:u
 for unit in 1 2 3 4 5 6 7 8 9 a b c d e f; do
 	many=$many,r0${unit}d1:u
@@ -148,7 +151,8 @@ is "stat -r 1 counts 16 raw events in several runs" 0 $?
 check "the first of 16 has its count" is_close $((2 * n)) "$(count_of r81d0:u)"
 is "each of 16 has a count" 16 "$(echo "$errors" | grep -cE '^[0-9]+,,r')"
 
-# kinds_of EVENT: prints the kinds of cores that have the event, as the list's JSON has them
+# kinds_of EVENT: prints the kinds of cores that have the event, as the JSON of pmctl list names
+# them
 kinds_of() {
 	pmctl list --json "$1" | tr -d ' \n' | grep -o "\"name\":\"$1\"[^}]*" | grep -o '"kinds":\[[^]]*\]'
 }
@@ -157,8 +161,8 @@ is "list has the kind of an event that only big cores have" '"kinds":["cpu_core"
 says "info has the CPUs and counters of each kind" "$(pmctl info)" "cpu_atom \(CPUs $small\): [0-9]+ general and [0-9]+ fixed counters"
 says "doctor has the kinds of cores" "$(pmctl doctor)" 'cpu_core'
 
-# Events that pmctl groups by itself.
-# The interval is longer than any run, so that there is one.
+# pmctl makes groups of these events by itself. The interval is longer than any run, so that there
+# is only one interval.
 try pmctl stat -x, -I 1000000 -e instructions:u,$event -- sh -c "$both"
 is "stat -I counts events of different kinds" 0 $?
 check "stat -I has the count of the big core" is_close $((2 * n)) "$(echo "$errors" | grep ",$event," | cut -d, -f2)"
@@ -174,7 +178,7 @@ is "stat -G -C counts events of different kinds" 0 $?
 check "stat -G -C has the count of the big core" is_close $((2 * n)) "$(count_of $event)"
 check "stat -G -C has the count of all cores" is_close $((4 * n)) "$(count_of instructions:u)"
 
-# A series of a cgroup is that of all cores, or absent.
+# A series of a cgroup has the count of all cores, or is absent.
 mkdir "$root/b"
 pmctl serve -e instructions:u,$event --cgroups '*' >serve.log 2>&1 &
 server=$!

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl record of all CPUs at 4 kHz, while programs run: no sample is lost, and memory does not grow.
-# LENGTH in the environment is the number of seconds, PAGES the size of a ring.
+# Tests pmctl record of all CPUs at 4 kHz, while programs run: no sample is lost, and memory does
+# not grow. LENGTH in the environment is the number of seconds, PAGES the size of a ring.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -12,15 +12,15 @@ here=$(dirname "$0")
 
 seconds=${LENGTH:-40}
 frequency=4000
-# A ring has room for the samples of nine seconds, for which a busy host may hold pmctl up. All
-# samples are four times as many.
+# A ring has room for the samples of nine seconds, because a busy host may hold pmctl up for so
+# long. The whole recording has four times as many samples.
 pages=${PAGES:-512}
 dir=$(mktemp -d)
 loads=
 trap 'kill $loads 2>/dev/null; rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
 
-# Programs that run, call the kernel, sleep, and come and go.
+# These programs run, call the kernel, sleep, and begin and end.
 cpus=$(nproc)
 for _ in $(seq "$cpus"); do
 	"$here/pmctl_loop" 1000000000000 &
@@ -37,8 +37,8 @@ memory() {
 	awk '/^VmRSS/ { print $2 }' "/proc/$1/status" 2>/dev/null
 }
 
-# is_measured: makes the recording, and reads pmctl's memory twice. On a busy host pmctl may have ended by
-# the second time: then it records once more.
+# is_measured: makes the recording, and reads pmctl's memory twice; fails if pmctl has ended by the
+# second time, as may happen on a busy host
 # shellcheck disable=SC2317 # comes_true calls it
 is_measured() {
 	rm -f long.data
@@ -68,6 +68,6 @@ echo "# $samples samples of $wanted in $seconds s on $cpus CPUs; memory: $early_
 # An emulated CPU of a busy host takes fewer samples in the same time.
 check "there are samples" [ "$samples" -ge $((wanted / 20)) ]
 check "there are no more samples than the frequency gives" [ "$samples" -le $((wanted * 12 / 10)) ]
-# Pages of the rings are a part of pmctl's memory once they have been used.
+# A page of a ring is counted as pmctl's memory once it has been used.
 check "memory does not grow" [ "$later_kib" -le $((early_kib + 1024 + cpus * pages * 4)) ]
 finish

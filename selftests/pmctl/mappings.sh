@@ -18,8 +18,8 @@ paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)
 # shellcheck disable=SC2034 # at the end
 at_end="echo $paranoid >/proc/sys/kernel/perf_event_paranoid; chown 0:0 /dev/perfmon; chmod 600 /dev/perfmon"
 
-# Programs with different names, and some 10 samples each: none runs longer than pmctl needs to
-# look at a process.
+# The programs have different names, and some 10 samples each. None runs for longer than pmctl needs
+# to look at a process.
 mkdir bin
 for i in $(seq "$programs"); do
 	cp "$here/pmctl_loop" "bin/short_$i"
@@ -38,8 +38,9 @@ record() {
 	output=$(pmctl record -e $event "$@" 2>&1)
 }
 
-# programs_of FILE: prints how many of the programs have samples in a mapping of their own, and
-# how many of their samples are in none. Before its execution, a program is the shell.
+# programs_of FILE: prints how many of the programs have samples in a mapping of their own file, and
+# how many of the programs' samples are in no mapping. Until the exec, the process is still the
+# shell.
 programs_of() {
 	pmctl script -i "$1" -F comm,dso 2>/dev/null | awk '
 		$1 !~ /^short_/ { next }
@@ -91,7 +92,8 @@ END
 record -c $period -a -- ./all
 names_all "-a" perf.data
 
-# The program starts on a CPU that is not sampled, and moves. One of its turns begins there, and has 10 samples.
+# The program starts on a CPU that is not sampled, and moves to a CPU that is. A turn that begins
+# after the move has 10 samples.
 cp "$here/pmctl_turns" short_turns
 last=$(($(nproc) - 1))
 cat >moves <<-END
@@ -106,7 +108,7 @@ is "-C: a program that comes from another CPU has its name" "1 0" "$(programs_of
 
 record -c $period --no-inherit -- sh -c 'exec ./bin/short_1 50000'
 is "--no-inherit: each sample has its program" "1 0" "$(programs_of perf.data)"
-# The rings of samples are overwritten, but names mapped before are still known.
+# The rings of samples are overwritten, but names of earlier mappings are still known.
 record -c $period --overwrite -m 1024 -- ./all
 names_all "--overwrite" perf.data
 record -c $period --overwrite -a -m 1024 -- ./all
@@ -129,15 +131,15 @@ echo >go
 wait $record
 is "--switch-output: each sample has its program" 0 "$(for file in perf.data.*; do programs_of "$file"; done | cut -d " " -f 2 | sort -u)"
 
-# While pmctl is stopped, it does not read, and the rings get full. Records that are written later
-# have the number of lost records.
+# While pmctl is stopped, it does not read, and the rings get full. A later record has the number of
+# lost records.
 sh -c 'read -r _ <go; ./all; : >first; read -r _ <go; exec ./all' &
 program_pid=$!
 pmctl record -e $event -c 1000003 -m 1 -p $program_pid -o full.data 2>errors &
 record=$!
 wait_until "has_events $record"
 kill -STOP $record
-# It may still write what it has read.
+# pmctl may still write what it has read.
 wait_until "! grep -L '^State:.[Tt]' /proc/$record/task/*/status | grep -q ."
 size=$(stat -c %s full.data)
 echo >go

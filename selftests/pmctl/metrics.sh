@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl stat -M: metrics of a program whose counts are known, compared with perf's metrics of
-# the same program, and metrics that can't be counted.
+# Tests pmctl stat -M: metrics of a program whose counts are known are compared with perf's metrics
+# of the same program. Some metrics can't be counted.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -16,7 +16,7 @@ trap 'rm -rf "$dir"' EXIT
 # The program executes 2 instructions in each iteration, one of them a branch.
 loop=$here/pmctl_loop
 
-# metric NAME OPTION... : prints the value of a metric of the loop, by -x
+# metric NAME OPTION... : prints the value of a metric of the loop, from the output of -x
 metric() {
 	name=$1
 	shift
@@ -40,14 +40,14 @@ plan 27
 
 # The clocks of the virtual PMU have constant rates: 5 cycles are 4 instructions.
 check "insn_per_cycle is that of the loop" near "$(metric insn_per_cycle)" 0.8
-# The kernel's part has other branches, and is larger on a busy host.
+# The kernel has another share of branches, and executes more on a busy host.
 check "branches_per_instruction is that of the loop" \
 	near "$(metric branches_per_instruction --all-user)" 0.5
 check "metrics may be counted on all CPUs" near "$(metric insn_per_cycle -a)" 0.8
 says "metrics of several CPUs stand side by side" "$(answer pmctl stat -a -A -M insn_per_cycle -- "$loop" 1000000)" \
 	"^insn_per_cycle( +[0-9]\\.[0-9]{2}){$(nproc)}\$"
 
-# perf has the same metric, of the same events.
+# perf has the same metric, which it computes from the same events.
 perfs=$(perf stat -x, -M insn_per_cycle -- "$loop" 20000000 2>&1 |
 	awk -F, '$NF ~ /insn_per_cycle$/ { print $(NF - 1) }')
 if [ -n "$perfs" ]; then
@@ -58,7 +58,7 @@ else
 	skip "perf has the same insn_per_cycle" "this perf has no such metric"
 fi
 
-# A metric's value is that of its formula with the counts shown.
+# A metric's value is what its formula gives with the counts shown.
 pmctl stat -j -M insn_per_cycle -o "$dir/json" -- "$loop" 1000000
 counts=$(sed -n 's/.*"counter-value":"\([0-9]*\)\..*"event":"\([a-z]*\)[":].*/\2 \1/p' "$dir/json")
 is "JSON has a line for each event" 2 "$(echo "$counts" | wc -l)"
@@ -93,10 +93,11 @@ check "a metric or a group of the model is counted" pmctl stat -M $counted -o /d
 says "stat suggests a name for an unknown metric" "$(answer pmctl stat -M insn_per_cycel -- true)" "Did you mean \`insn_per_cycle\`"
 says "stat says which metrics of a group are left out" "$(answer pmctl stat -M Default -- true)" "left out"
 
-# events NUMBER : prints events of general counters alone
+# events NUMBER : prints NUMBER events that only general counters can count
 events() { seq "$1" | sed 's|.*|cpu/event=0xc4,umask=0,cmask=&/u|' | tr '\n' , | sed 's/,$//'; }
 
-# Events of tasks share their counters with events of other tasks: all counters but one are in use.
+# Events of a task use the same counters as events of other tasks, in turns: here another task uses
+# all counters but one.
 general=$(pmctl info | awk '$1 == "general" { print $2 }')
 sleep 1000 &
 sleeper=$!

@@ -19,7 +19,8 @@ turns=150000000	# LOOP_INSNS each, of which one is a branch
 branches=c4
 grep -q AuthenticAMD /proc/cpuinfo && branches=c2
 
-# Events of general counters alone: the first one counts the branches of the loop, the others have a counter mask.
+# Only general counters can count these events: the first event counts the branches of the loop, the
+# others have a counter mask.
 many=r00$branches:u
 for i in 1 2 3 4 5 6 7 8 9 a b; do
 	many=$many,r${i}0000$branches:u
@@ -42,10 +43,10 @@ near() {
 	check "$1: $4 for $3" is_near "$2" "$3" "$4"
 }
 
-# A CPU that stands still in the turn of an event adds to the event's time, and not to its count, so
+# A CPU that stands still in the turn of an event adds to the event's time, but not to its count, so
 # that the share and the estimate are wrong. On a busy host this happens to perf and to pmctl: each
-# of the functions below counts the loop once more, and comes_true calls it until the numbers
-# are near. A host that is always busy needs the larger tolerance; with EVEN, where time is counted in
+# of the functions below counts the loop once more, and comes_true calls it until the numbers are
+# near. A host that is always busy needs the larger tolerance; with EVEN, where time is counted in
 # instructions (run --icount), no CPU stands still.
 tolerance=${EVEN:+5}
 tolerance=${tolerance:-40}
@@ -115,7 +116,7 @@ is "an event with a counter of its own is exact" "$(pmctl_count instructions:u "
 pmctl stat --multiplex -I 300 -x, -e "$many" -o intervals.csv -- "$loop" "$turns"
 check "each interval has shares of its own" [ "$(awk -F, '$4 == "r00'$branches':u" && $6 < 100' intervals.csv | wc -l)" -ge 1 ]
 
-# When a short program ends, a part of the events has had no turn; unless its CPU stood still
+# When a short program ends, some events have had no turn, unless the program's CPU stood still
 # meanwhile.
 # shellcheck disable=SC2317 # comes_true calls it
 ends_before_all_turns() {
@@ -133,7 +134,8 @@ is "without the option they are refused" 125 $?
 says "pmctl names several runs" "$errors" '.-r 1. runs it [0-9]+ times'
 says "and turns" "$errors" '.--multiplex. lets the events take turns'
 
-# Events of CPUs, each of which has turns of its own: the loop is on one, the other does little.
+# Counts events of CPUs. Each CPU has its own turns: one CPU executes the loop, the other does
+# little.
 taskset 1 pmctl stat --multiplex -a -x, -e "$many" -o all.csv -- "$loop" "$turns"
 is "stat --multiplex -a succeeds" 0 $?
 # shellcheck disable=SC2016 # it is evaluated later

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Options of pmctl record that users of perf record type.
+# Tests options of pmctl record that users of perf record type.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -40,7 +40,7 @@ is "record -i succeeds" 0 $?
 check "record -i has samples of the command" [ "$(pmctl script -F comm | grep -c '^ *sh')" -ge 1 ]
 is "record -i has no sample of the command's children" 0 "$(pmctl script -F comm | grep -c pmctl_loop)"
 
-# The command executes a loop before the delay is over, and another one when the events have begun.
+# The command executes a loop before the delay is over, and another loop when the events have begun.
 cat >delayed <<-'END'
 	. "$1/ktap.sh"
 	"$1/pmctl_loop" 100000000
@@ -74,7 +74,7 @@ is "record --all-user has no sample in the kernel" 0 "$(kernel_sample_count)"
 says "record --all-user names the event with :u" "$(pmctl report)" "event 'instructions:u'"
 record --all-kernel -m 512 -e instructions -c 30011 -- ls -lR /sys/bus
 is "record --all-kernel succeeds" 0 $?
-# An interrupt may come after the program has gone on.
+# An interrupt may come late, when the program has gone on.
 check "record --all-kernel has hardly any sample in user mode" [ "$(kernel_sample_count)" -ge $(($(sample_count) * 98 / 100)) ]
 is "perf shows the same addresses" "$(kernel_sample_count)" "$(perf script -F ip 2>/dev/null | grep -c '^ *ffff')"
 
@@ -92,7 +92,8 @@ is "call chains have no function of programs" 0 \
 	"$(pmctl script -F ip | awk 'NF > 1 && frames++ { print $1 } NF <= 1 { frames = 0 }' |
 		grep -vc '^ffff')"
 
-# Branches of some kinds: each iteration of the loop ends with a branch that is no call.
+# Records only branches of some kinds. Each iteration of the loop ends with a branch that is no
+# call.
 if pmctl info | grep -q 'no last branches'; then
 	record -j any,u -- "$loop" 1000
 	is "record -j is refused without last branches" 2 $?
@@ -118,8 +119,8 @@ is "the file of record --max-size has that size, and its end" 1 $((size >= 65536
 record -q -N -B -T -e $event -- "$loop" 60000000
 is "record -q prints nothing" "" "$output"
 
-# pmctl waits for the command, which waits for the end of the recording, when CPUs have no events
-# any more.
+# pmctl waits for the command. The command waits until no CPU has events any more: then the
+# recording has ended.
 record -a --duration 0.2 -e $event -c 1000003 -- \
 	sh -c ". $here/ktap.sh; wait_until '! has_events \$PPID'"
 is "record --duration succeeds" 0 $?

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Files of perf record, read by pmctl: samples and call chains are those
-# that perf script shows, whichever fields the samples have.
+# pmctl reads files of perf record: it finds the same samples and call chains as perf script,
+# whichever fields the samples have.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -38,7 +38,8 @@ sample_fields() {
 # shellcheck disable=SC2317 # check calls it
 shows_the_same() {
 	chains=$(perf evlist -v -i perf.data 2>/dev/null | grep -c CALLCHAIN)
-	# For inlined functions perf starts addr2line, and ends by SIGPIPE where there is none.
+	# For inlined functions perf starts addr2line, and dies of SIGPIPE where that program is
+	# missing.
 	perf script --no-inline -F "$1" -i perf.data 2>theirs.log | sample_fields "$chains" >theirs
 	pmctl script -F "$1" -i perf.data 2>ours.log | sample_fields "$chains" >ours
 	[ "$(wc -l <ours)" -ge 100 ] && cmp -s ours theirs && return
@@ -76,7 +77,7 @@ program_arguments="kernel 20000"
 check "callers in the kernel" reads_record -g -e cycles -c 200003
 program_arguments="callers 20000000"
 record -a -e cycles -c 200003
-# perf has no name for a thread that has ended, but still executes the kernel.
+# perf has no name for a thread that has ended, but still executes kernel code.
 check "all programs" shows_the_same tid,cpu,time,period,event,ip
 check "addresses, weights, raw data" reads_record -d -W -R -e cycles -c 200003
 check "other registers" reads_record -I --user-regs=ax,bx -e cycles -c 200003
@@ -88,7 +89,8 @@ pmctl flamegraph --folded -i perf.data 2>/dev/null | grep ';leaf ' >stacks
 is "callers by the stack" "" "$(grep -vE ';main;outer;middle;(recurse;){20}leaf [0-9]+$' stacks)"
 check "there are callers by the stack" [ -s stacks ]
 
-# Linux writes the callers in the program once it returns to the program, by frame pointers.
+# Linux finds the callers in the program by frame pointers. It writes them when it returns to the
+# program.
 frames=$dir/frames
 cp "$here/pmctl_origins" "$frames"
 if perf record -q -o perf.data --call-graph fp,defer -e cycles -c 200003 -- "$frames" 20000000 >/dev/null 2>&1; then
@@ -109,8 +111,8 @@ kernel_sample_count() {
 program_arguments="kernel 20000"
 record --no-buildid-mmap -e cycles:k -c 200003
 check "functions of the kernel have names" [ "$(kernel_sample_count)" -gt 10 ]
-# The record of the kernel's mapping has the address 24 bytes before the name: this writes an
-# address that no symbol has.
+# In the record of the kernel's mapping, the address is 24 bytes before the name. The test writes an
+# address there that no symbol has.
 place=$(strings -t d perf.data | awk '/\[kernel.kallsyms\]_/ { print $1; exit }')
 printf '\10' | dd of=perf.data bs=1 seek=$((place - 24)) conv=notrunc 2>/dev/null
 is "functions of a kernel at another address have no names" 0 "$(kernel_sample_count)"

@@ -22,14 +22,14 @@ options() {
 # unanswered COMMAND: prints the command's options to which pmctl has no answer
 unanswered() {
 	for option in $(options "$1"); do
-		# No command has the second option, so nothing is run.
+		# No command knows the second option, so nothing is run.
 		case $(pmctl "$1" "$option" --no-such-option 2>&1) in
 		*"there is no option \`$option\`."*"lists the options."*) echo "$option" ;;
 		esac
 	done
 }
 
-# field N: prints field N of the first line of the counts by -x
+# field N: prints field N of the first line of counts in the output of -x
 field() {
 	head -n 1 csv | cut -d, -f "$1"
 }
@@ -140,7 +140,7 @@ is "stat --per-thread refuses an ended thread" 2 \
 	"$(stat --per-thread -t "$first,$last" --timeout 100)"
 kill $first
 
-# Another user of the PMU has the first counters; -a takes others.
+# Another user of the PMU has the first counters; -a takes other counters.
 perf stat -a -e instructions:u,cycles:u -- sh -c 'echo $$ >begun; exec sleep 300' >perf.out 2>&1 &
 perf=$!
 wait_until '[ -s begun ]'

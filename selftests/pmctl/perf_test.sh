@@ -1,21 +1,22 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# perf's own tests, `perf test`, without and under pmctl wrap: each case has the same result,
-# except for those listed here.
+# Runs perf's own tests, `perf test`, without and under pmctl wrap: each case has the same result
+# both times, except for the cases listed here.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
 . "$here/ktap.sh"
 in_own_dir
 
-# The cases that differ: name, result without and under pmctl wrap, and the reason. Where both
-# are `*`, the result changes from run to run.
+# Each line is a case that may differ: its name, its result without and under pmctl wrap, and the
+# reason. Where both results are `*`, they change from run to run.
 differences='Perf time to TSC|Ok|Skip|the driver can not read the factors of the clock, so its page has none
 Breakpoint overflow sampling|*|*|it expects a number of samples in a time, which the emulation is too slow for
 Software clock events period values|*|*|it asks for 500 samples a second, and the kernel allows fewer where interrupts are slow'
 
-# Tables of events and metrics: a hundred cases that open no event, and take minutes.
+# The test leaves out the tables of events and metrics: these are a hundred cases that open no
+# event, and take minutes.
 skipped=$(perf test list 2>&1 | sed -n 's/^ *\([0-9]*\): PMU JSON event tests.*/\1/p')
 
 # results NUMBERS COMMAND... : prints a line for each case of `perf test`, or of the tests with these
@@ -23,8 +24,8 @@ skipped=$(perf test list 2>&1 | sed -n 's/^ *\([0-9]*\): PMU JSON event tests.*/
 results() {
 	numbers=$1
 	shift
-	# A slow interrupt, as in an emulated machine, lowers the limit, and the next run would
-	# find another one.
+	# A slow interrupt, as in an emulated machine, lowers the limit, so the next run would find
+	# a lower limit.
 	echo 100000 >/proc/sys/kernel/perf_event_max_sample_rate
 	# shellcheck disable=SC2086 # each number is a word
 	"$@" perf test -S -s "$skipped" $numbers 2>&1 | tee -a output |
@@ -59,7 +60,7 @@ check "most succeed" [ "$(grep -c '|Ok$' without)" -ge 70 ]
 is "both runs have the same cases" "$(cut -d'|' -f1 without)" "$(cut -d'|' -f1 under)"
 
 # Some of perf's tests depend on time, and fail now and then with and without pmctl. A case that
-# differs is tried three times more: it counts if its results differ each time.
+# differs is tried three times more. It counts as differing only if its results differ each time.
 mkdir again
 tries=0
 others=$(differing)

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl stat of events of Linux's PMUs outside of cores, compared with perf's counts of them.
-# Each kernel has `msr`, with the event `smi` on Intel's processors. LINUX=power in the environment: there is also `power`, whose numbers are
-# scaled, with the module of the stock kernel.
+# Tests pmctl stat of events of Linux's PMUs outside of cores, and compares with perf's counts of
+# the same events. Each kernel has `msr`, with the event `smi` on Intel's processors. LINUX=power in
+# the environment: there is also `power`, whose numbers are scaled, with the module of the stock
+# kernel.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -44,9 +45,9 @@ shape() {
 	grep -v '^#' "$1" | sed -E '/^$/d; s/ //g; s/[0-9]+(\.[0-9]+)?/N/g'
 }
 
-# have_same_rate: counts with perf, with a pmctl around it and with one within it; succeeds if the first two have
-# the same rate. A CPU that stands still between the readings of an event and of its time changes the rate: then
-# they count once more.
+# have_same_rate: counts with perf, with a pmctl that starts perf, and with a pmctl that perf
+# starts; succeeds if the first two have the same rate. A CPU that stands still between the readings
+# of an event and of its time changes the rate: then they count once more.
 # shellcheck disable=SC2317 # comes_true calls it
 have_same_rate() {
 	pmctl stat -a -x, -e msr/tsc/ -o outer -- perf stat -a -x, -e msr/tsc/ -o middle -- \
@@ -54,7 +55,7 @@ have_same_rate() {
 	between "$(rate outer)" "$(($(rate middle) * 98 / 100))" "$(($(rate middle) * 102 / 100))"
 }
 
-# The count of perf is between those of a pmctl around it and of a pmctl within it.
+# A pmctl that starts perf counts more than perf, and a pmctl that perf starts counts less.
 comes_true have_same_rate
 middle=$(field 1 msr/tsc/ middle)
 check "perf's clock is in pmctl's around it" between "$middle" 1 "$(field 1 msr/tsc/ outer)"
@@ -83,7 +84,7 @@ check "the cores' are exact beside it" between "$(field 1 instructions:u all)" 2
 pmctl stat -a -e instructions:u,msr/tsc/ -o table -- "$loop" 1000000 >out
 says "a table for people has both" "$(cat table)" '^ +[0-9,]+      msr/tsc/$'
 
-# Counts of CPUs, sockets and cores.
+# Prints the counts of CPUs, sockets and cores.
 cpus=$(nproc)
 pmctl stat -a -A -x, -e msr/tsc/,instructions:u -o parts -- true
 is "-A has a line for each CPU" "$cpus" "$(grep -c '^CPU[0-9]*,[0-9]*,,msr/tsc/,' parts)"
@@ -96,7 +97,7 @@ check "--per-core has cores" grep -q '^S0-D0-C0,[0-9],[0-9]*,,msr/tsc/,' parts
 pmctl stat -C 0 -A -x, -e msr/tsc/ -o parts -- true
 is "-C counts on its CPUs" CPU0 "$(cut -d, -f1 parts)"
 
-# Runs and intervals.
+# Counts in several runs, and in intervals.
 pmctl stat -a -r 3 -x, -e msr/tsc/ -o runs -- true
 says "the mean of runs has its error" "$(cat runs)" '^[0-9]+,,msr/tsc/,[0-9.]+%,'
 # have_own_parts: succeeds if each of three intervals has its own count, not the sum of the previous
@@ -166,7 +167,7 @@ says "a user who may not is told why" "$errors" 'kernel.perf_event_paranoid=0'
 
 if [ "${LINUX-}" = power ]; then
 	insmod /lib/modules/rapl.ko
-	# By its name, the event is a value of the driver's.
+	# By its plain name, the event would be one of the driver's values, so it gets another name.
 	named="power/energy-pkg,name=energy/"
 	pmctl stat -a -x, -e "$named" -o ours -- perf stat -a -x, -e power/energy-pkg/ -o theirs -- "$loop" 200000000 >out
 	inner=$(field 1 power/energy-pkg/ theirs) outer=$(field 1 energy ours)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl record with precise samples, which the processor itself takes.
+# Tests pmctl record with precise samples, which the processor itself takes.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -21,8 +21,9 @@ record() {
 	output=$(pmctl record "$@" 2>&1)
 }
 
-# has_all_samples NUMBER [COUNT [PERIOD]]: succeeds if NUMBER is a sample for each period of COUNT, by default that
-# of the loop; one may be missing for each CPU that the program left in the middle of a period
+# has_all_samples NUMBER [COUNT [PERIOD]]: succeeds if NUMBER is the number of periods in COUNT, by
+# default in the loop's count; a sample may be missing for each CPU that the program left in the
+# middle of a period
 # shellcheck disable=SC2317 # check calls it
 has_all_samples() {
 	wanted=$((${2:-$count} / ${3:-$period}))
@@ -53,7 +54,7 @@ is "precise samples are in the order of time" 0 \
 	"$(perf script --ns -F time 2>/dev/null | tr -d ' :' | sort -c -n 2>&1 | wc -l)"
 is "each precise sample is in a known program" 0 "$(pmctl report --sort dso | grep -c unknown)"
 
-# The shares of functions, as in pmctl_record, in percent.
+# The shares of functions, in percent, are those that pmctl_record tests, too.
 record -e $event -c $period -m 512 -- "$here/pmctl_shares" 1000000
 share() {
 	pmctl report --sort symbol 2>/dev/null | awk -v name="$1" '
@@ -63,7 +64,7 @@ check "share_10 has its share of precise samples" [ $(($(share share_10) / 2)) =
 check "share_30 has its share of precise samples" [ $((($(share share_30) + 1) / 2)) = 15 ]
 check "share_60 has its share of precise samples" [ $((($(share share_60) + 1) / 2)) = 30 ]
 
-# Precise samples beside those of another event, and of a process.
+# Takes precise samples together with samples of another event, and precise samples of a process.
 record -e $event,branches:u -c $period -m 512 -- "$loop" $n
 is "record of a precise and another event succeeds" 0 $?
 check "precise samples beside others are complete" has_all_samples "$(pmctl script -F event | grep -c upp)"
@@ -86,7 +87,7 @@ refused() {
 
 refused "Leave -G out" -e $event -G /
 
-# The samples of all programs, among them those of the loop.
+# Samples all programs: the samples of the loop are among the others.
 record -a -e $event -c $period -m 2048 -- "$loop" $n
 is "record -a of precise samples succeeds" 0 $?
 samples=$(pmctl script -F comm | grep -c pmctl_loop)
@@ -128,7 +129,7 @@ record -e instructions:uP -c 3000000000 -- "$loop" 1000
 is "record of :P with a long period succeeds" 0 $?
 says "record of :P with a long period says that interrupts take the samples" "$output" "taken by interrupts"
 
-# Samples that need an interrupt each: all are there, and precise.
+# These samples need an interrupt each: all samples are there, and are precise.
 check_all_samples() {
 	says "$1: the samples are precise" "$(perf evlist -v 2>/dev/null)" "precise_ip: 2"
 	check "$1: there is a sample for each period" has_all_samples "$(pmctl script -F event | grep -c "$event")"
@@ -142,7 +143,8 @@ says "stacks: the samples are precise" "$(perf evlist -v 2>/dev/null)" "precise_
 check "stacks: there is a sample for each period" \
 	has_all_samples "$(pmctl script -F event | grep -c "$event")" "$count" 10007
 
-# The registers are those after the instruction: after a call or a return, they belong to another function.
+# The registers have the values after the instruction: after a call or a return, these belong to
+# another function.
 record -e $event -c 499 -m 4096 --call-graph dwarf,2048 -- "$here/pmctl_unwound" vdso 10000
 is "stacks: no chain is cut" 0 "$(pmctl report --no-pager 2>&1 | grep -c CUT)"
 pmctl flamegraph --folded 2>/dev/null | grep ';call_vdso[ ;]' >stacks
@@ -157,7 +159,8 @@ record -e $event -c $period --overwrite -- "$loop" $n
 is "record --overwrite of precise samples succeeds" 0 $?
 check "an overwritten ring has precise samples" [ "$(pmctl script | wc -l)" -ge 100 ]
 
-# The access to memory of each sample: the program's loads are all from one variable, and its stores to another.
+# Each sample has an access to memory: all loads of the program are from one variable, and all
+# stores are to another.
 loads=MEM_INST_RETIRED.ALL_LOADS:upp
 stores=MEM_INST_RETIRED.ALL_STORES:upp
 record -d -W -e $loads,$stores -c $period -- "$here/pmctl_accesses" $n
@@ -191,7 +194,7 @@ is "perf mem record under wrap succeeds" 0 $?
 says "a wrapped perf mem has the variable that was loaded" "$(perf mem report -i perf.data --stdio 2>/dev/null)" \
 	'L1 hit .* loaded'
 
-# perf itself, under wrap.
+# perf itself takes precise samples, under pmctl wrap.
 try pmctl wrap -v -- perf record -q -g -e $event -c $period -m 2048 -o perf.data -- "$loop" $n
 is "perf record -g of $event under wrap succeeds" 0 $?
 says "the samples with chains of a wrapped perf are the driver's" "$errors" "an event of the driver's"
@@ -201,7 +204,7 @@ check "a wrapped perf record -g has all samples" has_all_samples \
 is "a count is the same with a modifier of precision" "$count" \
 	"$(pmctl stat -x, -e $event -- "$loop" $n 2>&1 | cut -d, -f1)"
 
-# perf asks for the highest precision, and takes what the driver has.
+# perf asks for the highest precision, and uses the highest that the driver has.
 try pmctl wrap -v -- perf record -q -e cycles:uP -F 5000 -o perf.data -- "$loop" 30000000
 is "perf record of :P under wrap succeeds" 0 $?
 says "the samples of a wrapped perf record are the driver's" "$errors" "cycles.*an event of the driver's"

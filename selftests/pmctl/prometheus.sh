@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Prometheus scrapes pmctl serve every ten seconds for MINUTES: each of its series is between the
-# server's values before and after, no series is missing or was reset, and the log shows what a
-# scrape costs. Prometheus is in /share (scripts/test-prometheus).
+# Prometheus scrapes pmctl serve every ten seconds for MINUTES. The value of each series is between
+# the server's values before and after the scrape, and no series is missing or was reset. The log
+# shows the cost of a scrape. Prometheus is in /share (scripts/test-prometheus).
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -15,7 +15,7 @@ export LD_LIBRARY_PATH=/share/lib
 
 seconds=$((${MINUTES:-1} * 60))
 url=http://127.0.0.1:9743
-# Events of two modes, and names of both kinds.
+# The events are of two modes, and have names of both kinds.
 events=instructions,cycles,instructions:u,r00c4
 
 # metrics FILE : writes the counters' page to FILE

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl record and report, compared with perf record and report of the same program;
-# and perf on pmctl's file.
+# Compares pmctl record and report with perf record and report of the same program, and lets perf
+# read pmctl's file.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -10,7 +10,7 @@ here=$(dirname "$0")
 
 in_own_dir
 
-# Three functions with 10, 30 and 60 percent of 20 * $n instructions.
+# The program has three functions with 10, 30 and 60 percent of 20 * $n instructions.
 n=10000000
 event=instructions:u
 period=100003
@@ -70,7 +70,8 @@ has_no_error_number() {
 	is "$1" 0 "$(echo "$2" | grep -c 'os error')"
 }
 
-# With a single CPU no event is missed: the counters are enabled again before the program goes on.
+# With a single CPU the program misses no event: the counters are enabled again before the program
+# goes on.
 missed=0
 if [ "$(nproc)" -gt 1 ] && disable_counters; then
 	missed=4
@@ -123,8 +124,8 @@ has_samples() {
 	[ "$(pmctl script -i "$1" 2>/dev/null | wc -l)" -ge "$2" ]
 }
 
-# Records a program that runs already, until it ends. A ring of 2048 pages has room for the samples of
-# half a minute in which pmctl is held up.
+# Records a program that runs already, until it ends. A ring of 2048 pages has room for the samples
+# of half a minute, for which pmctl may be held up.
 rm -f perf.data
 "$here/pmctl_loop" 100000000000 &
 program_pid=$!
@@ -158,7 +159,8 @@ is "record --rotate -p does not sample the command" pmctl_turns "$(pmctl script 
 kill $program_pid
 wait
 
-# One event takes the samples, another is counted with them: 1 of 2 instructions is a branch.
+# One event takes the samples, and each sample has the count of another event: 1 of 2 instructions
+# is a branch.
 record --timebase $event -c $period --count branches:u
 is "record --timebase succeeds" 0 $?
 branches_per_sample=$(pmctl script -F event,period 2>/dev/null | awk '
@@ -184,14 +186,15 @@ peak() {
 	command time -v "$@" 2>&1 >/dev/null | awk '/Maximum resident/ { print $NF }'
 }
 
-# A long recording has 119916 samples, of 56 bytes each in the file. A ring of 2048 pages has room for
-# them, if pmctl is held up. Each CPU may have a part of a period.
+# A long recording has 119916 samples, of 56 bytes each in the file. A ring of 2048 pages has room
+# for all of them, in case pmctl is held up. Each CPU may have a part of a period.
 pmctl record -q -m 2048 -e $event -c 10007 -- "$here/pmctl_loop" 600000000 >/dev/null 2>&1
 least=$((119916 - $(nproc) + 1))
 check "the long recording has all samples" [ "$(stat -c %s perf.data)" -ge $((least * 56)) ]
-# It has sixty times as many samples as a short one. With smaller rings pmctl takes half a megabyte for
-# those of each CPU, and more for samples that wait to be written: at most those of two rounds, each
-# with full rings. What does not fit into a ring is lost. To hold all samples would take 20 MB.
+# The long recording has sixty times as many samples as a short one. With smaller rings pmctl needs
+# half a megabyte for the ring of each CPU, and more for samples that wait to be written: at most
+# the samples of two rounds, each with full rings. Samples that do not fit into a ring are lost. To
+# hold all samples would take 20 MB.
 short_kib=$(peak pmctl record -m 128 -e $event -c 10007 -- "$here/pmctl_loop" 10000000)
 long_kib=$(peak pmctl record -m 128 -e $event -c 10007 -- "$here/pmctl_loop" 600000000)
 echo "# memory: $short_kib KiB for a short recording, $long_kib KiB for a long one"
@@ -221,8 +224,9 @@ rm -f screen
 pmctl_terminal 24 80 -w ended -o screen -- pmctl record -e $event -o screen.data -- \
 	sh -c 'printf begun; sleep 2.5; printf ended; until [ -s screen ]; do sleep 0.1; done' >/dev/null 2>&1
 is "record writes nothing to the terminal while its command runs" begunended "$(cat screen)"
-# The lines about files that end while the command runs come after it, and so does the one about a limit.
-# The command runs until there are two files, and until the screen was copied.
+# The lines about files that end while the command runs come after the command's end, and so does
+# the line about a limit. The command runs until there are two files, and until the screen was
+# copied.
 rm screen
 # shellcheck disable=SC2016 # the inner shell expands it
 pmctl_terminal 24 80 -w ended -o screen -w ' KiB' -o later -- pmctl record -e $event -o switched.data \
@@ -248,8 +252,8 @@ trap '' HUP
 begin nohup
 trap - HUP
 kill -HUP $record
-# A recording that ends gets the rest of its samples, and may have got some just before: it grows three
-# times only if it goes on.
+# A recording that ends grows once more by its last samples, and may have grown just before. It
+# grows three times only if it goes on.
 for _ in 1 2 3; do
 	more_lines=$(($(pmctl script -i nohup.data 2>/dev/null | wc -l) + 1))
 	wait_until "has_samples nohup.data $more_lines || has_ended $record"
@@ -324,7 +328,7 @@ errors=$(without_reader pmctl record -e $event -c 10007 -o - -- "$here/pmctl_loo
 is "record exits with 125 if its reader has gone" "exit 125" "$(echo "$errors" | tail -n 1)"
 says "record says that its reader has gone" "$errors" "standard output: .*Broken pipe"
 
-# A recording with few samples, and one that does not exist.
+# Reports a recording with few samples, and a recording that does not exist.
 try pmctl record -e $event -- true
 says "record suggests a smaller period when there are few samples" "$errors" 'give a smaller period, as -c [0-9]+\.'
 suggested_period=$(echo "$errors" | sed -n 's/.*smaller period, as -c \([0-9]*\)\.$/\1/p')
@@ -335,7 +339,8 @@ output=$(pmctl report 2>&1)
 is "report fails without a recording" 1 $?
 says "report says how to make a recording" "$output" 'pmctl record -- COMMAND'
 
-# Other ways to sample: call chains, a frequency, two events and children, threads, a user.
+# Samples in other ways: with call chains, with a frequency, two events and children, threads, a
+# user's processes.
 last=$(($(nproc) - 1))
 # A turn of the program has 20 samples, and one of the turns is sampled from its beginning.
 taskset $((1 << last)) "$here/pmctl_turns" 1000000 >turns &
@@ -417,7 +422,7 @@ pmctl record -e $event -c 1009 -- "$here/pmctl_names" 100000 2>/dev/null
 says "a C function i is called i" "$(pmctl report --sort symbol)" ' \[\.\] i$'
 says "a C function f is called f" "$(pmctl report --sort symbol)" ' \[\.\] f$'
 
-# A user who may trace, but has no locked memory for perf's records.
+# A user may trace, but has no locked memory for perf's records.
 cd /proc/sys/kernel || exit 1
 paranoid=$(cat perf_event_paranoid) mlock=$(cat perf_event_mlock_kb)
 echo 0 >perf_event_paranoid
@@ -476,7 +481,8 @@ if [ $missed != 0 ]; then
 	says "report marks a count with missed events as a lower bound" "$(pmctl report 2>/dev/null)" 'counted: .* or more, see LOST'
 fi
 
-# Each CPU has descriptors of its own: pmctl raises its limit, and the command has the usual one.
+# Each CPU needs descriptors: pmctl raises its limit of open files, and the command has the usual
+# limit.
 # shellcheck disable=SC3045 # busybox has it
 limit=$(ulimit -Sn 12; pmctl record -q -e instructions:u,branches:u,cycles:u -o few.data -- sh -c 'ulimit -Sn' 2>&1)
 is "record opens more files than the soft limit, and the command has the limit" 12 "$limit"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl stat -r: several runs, each of all events or of a part of them.
+# Tests pmctl stat -r: it makes several runs, each of all events or of some of the events.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -18,7 +18,7 @@ for event in 01 02 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f 10; do many=$many,r00$eve
 
 plan 31
 
-# More events than counters.
+# There are more events than counters.
 try pmctl stat -e $many -- "$loop" 1000
 is "stat fails with more events than counters" 125 $?
 says "stat suggests -r 1 for more events than counters" "$errors" 'r 1. runs it [2-9] times, each time for a part of the events'
@@ -64,14 +64,14 @@ says "-r 3 says that Ctrl-C has stopped it in the second run" "$(cat screen)" \
 	'stopped in run 2 of 3: the numbers are those of the run before'
 is "-r 3 makes no run after Ctrl-C" 2 "$(wc -l <typed)"
 
-# A command that is killed in the second run.
+# The command is killed in the second run.
 # shellcheck disable=SC2016 # the inner shell has the number of its process
 try pmctl stat -r 3 -e instructions:u -- sh -c 'echo run >>killed; [ "$(wc -l <killed)" -lt 2 ] || kill -9 $$'
 is "-r 3 of a command that is killed in the second run fails" 137 $?
 says "-r 3 leaves the killed run out of the mean" "$errors" 'stopped in run 2 of 3: the numbers are those of the run before'
 is "-r 3 makes no run after the killed one" 2 "$(wc -l <killed)"
 
-# A process that ends in the second run.
+# The counted process ends in the second run.
 sleep 1000 &
 process=$!
 try pmctl stat -r 5 -x, -o csv -e instructions:u -p $process -- sh -c "echo run >>begun

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl record of events of Linux's PMUs, beside perf's samples of the same. Each kernel has
-# `software`, whose event 1 is the time of a task in nanoseconds, and `msr`, which can't sample.
+# Tests pmctl record of events of Linux's PMUs, and compares with perf's samples of the same events.
+# Each kernel has `software`, whose event 1 is the time of a task in nanoseconds, and `msr`, which
+# can't sample.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -16,7 +17,7 @@ mode=$(stat -c %a /dev/perfmon)
 # shellcheck disable=SC2016 # it is evaluated at the end
 at_end='echo "$paranoid" >/proc/sys/kernel/perf_event_paranoid; chmod "$mode" /dev/perfmon'
 loop=$here/pmctl_loop
-# So long that a slow machine has time for more than the samples.
+# The period is so long that a slow machine has time for more than taking samples.
 ms=20000000
 clock=software/config=0x1,period=$ms/u
 plan 40
@@ -67,14 +68,14 @@ says "annotate shows the loop" "$(pmctl annotate 2>&1)" '[1-9][0-9.]+ +: +[0-9a-
 says "export has the samples" "$(pmctl export --to collapsed -o - 2>/dev/null)" '^pmctl_loop'
 says "perf reports it" "$(perf report --stdio --sort comm 2>/dev/null)" '100\.00% +pmctl_loop'
 
-# An event that happens a known number of times.
+# Samples an event that happens a known number of times.
 perf record -q -o theirs -e page-faults:u -c 1 -- pmctl record -q -e page-faults:u -c 1 -- "$loop" 1000
 ours=$(samples_of perf.data)
 check "there are page faults" [ "$ours" -gt 0 ]
 is "perf has as many" "$(samples_of theirs)" "$ours"
 is "at the same addresses" "$(addresses_of theirs)" "$(addresses_of perf.data)"
 
-# Each sample is in the file, or told as lost.
+# Each sample is in the file, or is reported as lost.
 # shellcheck disable=SC2016 # the shell in it expands it
 record -c 1 -m 1 -e page-faults -- sh -c 'i=0; while [ $i -lt 50 ]; do (:); i=$((i + 1)); done'
 report=$(pmctl report)
@@ -84,7 +85,7 @@ check "there are many page faults" [ "$counted" -gt 500 ]
 is "samples and lost ones are the count" "$counted" \
 	$(($(number 'Event count: ([0-9,]+)' "$report") + lost))
 
-# Beside the driver's events, in one file.
+# Samples the driver's events, too, into the same file.
 count=$(pmctl stat -x, -e instructions:u -- "$loop" 5000000 2>&1 | cut -d, -f1)
 record -e instructions:u,page-faults/period=1/u,branches:u -c 10007 -- "$loop" 5000000
 is "events of the driver and of Linux are recorded together" 0 $?
@@ -100,7 +101,7 @@ is "all samples are in the order of time" 0 \
 check "both have the same clock" sh -c "perf script --ns -F time 2>/dev/null |
 	awk '{ sub(/:/, \"\"); if (NR == 1) first = \$1; last = \$1 } END { exit !(last - first < 600) }'"
 
-# Processes and CPUs. Half a second of the process's own time is 25 periods.
+# Samples processes and CPUs. Half a second of the process's own time is 25 periods.
 "$loop" 1000000000000 &
 process=$!
 record -p $process -e task-clock:u -c $ms -- "$here/pmctl_more_ticks" $process 50
@@ -130,7 +131,8 @@ is "-C has samples of its CPU" "[000]" "$sampled"
 streamed=$(pmctl record -q -o - -e page-faults:u -c 1 -- "$loop" 1000 | pmctl script -i - 2>/dev/null | wc -l)
 is "a stream has the same samples" "$ours" "$streamed"
 
-# refused CODE NAME REGEX ARGUMENT... : record refuses the arguments with these words
+# refused CODE NAME REGEX ARGUMENT... : passes if record refuses the arguments with CODE, and with a
+# message that matches REGEX
 refused() {
 	code=$1 name=$2 regex=$3
 	shift 3
@@ -143,7 +145,7 @@ refused 2 "an unknown PMU" 'no PMU .mrs. here' -e mrs/tsc/
 refused 125 "a number that Linux lacks" "PMU .software. can.t sample software/config=999/ on CPU" -e software/config=999/
 refused 125 "a frequency above the limit" 'sysctl kernel.perf_event_max_sample_rate=200000000' -F 200000000 -e task-clock
 
-# A user without privileges.
+# Samples as a user without privileges.
 echo 2 >/proc/sys/kernel/perf_event_paranoid
 chmod 666 /dev/perfmon
 chmod 777 .

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl serve: its counters while a program runs whose instructions are known, a profile of a
-# program whose functions are known, and clients that misbehave.
+# Tests pmctl serve: its counters while a program runs whose instructions are known, its profile of
+# a program whose functions are known, and clients that misbehave.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -59,7 +59,7 @@ value_after_wait() {
 	value page "$1"
 }
 
-# is_recording : succeeds if a recorder of the server runs
+# is_recording : succeeds if the server's recorder runs
 # shellcheck disable=SC2317 # wait_until calls it
 is_recording() {
 	grep -qs '[-]-duration=' /proc/[0-9]*/cmdline
@@ -110,7 +110,7 @@ start
 says "serve names the events that it counts" "$(cat serve.log)" '^pmctl: counting instructions, instructions:u, branches on CPU 0'
 says "serve names its address" "$(cat serve.log)" '^pmctl: serving http://127.0.0.1:9743/metrics'
 
-# Counters.
+# Tests the page of counters.
 get /metrics >before
 says "the default format is Prometheus'" "$(cat page.head)" 'content-type: text/plain; version=0\.0\.4'
 is "each metric has its type" "" "$(awk '
@@ -128,7 +128,7 @@ is "OpenMetrics ends with EOF" "# EOF" "$(tail -n 1 open)"
 check "OpenMetrics has types without a suffix" grep -qx '# TYPE node_perf_instructions counter' open
 check "OpenMetrics has as many samples" [ "$(grep -vc '^#' open)" = "$(grep -vc '^#' after)" ]
 
-# A second server, with the default events, some of which the CPU may lack.
+# Starts a second server, with the default events: the CPU may lack some of these.
 pmctl serve >second 2>&1
 is "a second server at the port ends" 1 $?
 says "a second server says that the port is in use" "$(cat second)" "can't listen at 127\.0\.0\.1:9743.*in use"
@@ -142,7 +142,7 @@ cost=$((($(count many) - $(count once)) / 10))
 echo "# a scrape with a connection of its own takes the server $cost instructions"
 check "a scrape takes less than a million instructions" [ "$cost" -lt 1000000 ]
 
-# Profiles.
+# Tests profiles.
 "$here/pmctl_shares" 100000000000 &
 shares=$!
 # has_all_functions : makes a profile; succeeds if it has the program's functions. The program's CPU may
@@ -193,7 +193,7 @@ is "a request that is not HTTP is refused" 400 "$(code 'nonsense\r\n\r\n')"
 is "a large head is refused" 431 "$(code "GET /metrics HTTP/1.1\r\nX: $(head -c 9000 /dev/zero | tr '\0' x)\r\n\r\n")"
 is "the four refused requests are counted" $((refused + 4)) "$(value_after_wait perfmon_requests_refused_total $((refused + 4)))"
 
-# Clients that send nothing, and more of them than the server allows connections.
+# Some clients send nothing, and there are more clients than the server allows connections.
 before=$(value page process_resident_memory_bytes)
 mkfifo silence
 sleep 300 >silence &
@@ -202,7 +202,7 @@ for _ in $(seq 100); do
 	nc 127.0.0.1 9743 <silence >/dev/null 2>&1 &
 	slow="$slow $!"
 done
-# A client is connected until the server drops it, and each get of a page is a client, too.
+# Each client stays connected until the server drops it. The request for a page is a client, too.
 wait_until 'has_value perfmon_connections_dropped_total 68'
 check "a page is served in spite of slow clients" grep -q '^node_perf_instructions_total' page
 check "there are no more connections than the limit" [ "$(value page perfmon_connections)" -le 32 ]

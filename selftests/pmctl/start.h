@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The start of a program without a C library, whose start would depend on the environment. The
- * program defines run(), which does not return.
+ * The start of a program without a C library, because the instructions of the library's start
+ * depend on the environment. The program defines run(), which does not return.
  */
 #ifndef SELFTESTS_START_H
 #define SELFTESTS_START_H

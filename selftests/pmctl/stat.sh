@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl stat: exact counts of a program whose count is known, and the exit
-# code of its child.
+# Tests pmctl stat: the counts of a program with a known number of instructions are exact, and the
+# exit code is the program's.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -21,19 +21,19 @@ exit_code() {
 	echo $?
 }
 
-# count_on CPU N [EVENT]: prints CPU's count while CPU 0 does all work, also the loop's
+# count_on CPU N [EVENT]: prints the count of CPU while CPU 0 does all work, also the loop
 count_on() {
 	taskset 1 pmctl stat -C "$1" -e "${3:-instructions:u}" -x, -o "$counts" -- \
 		"$loop" "$2" >/dev/null 2>&1
 	awk -F, -v event="${3:-instructions:u}" '$3 == event { print $1 }' "$counts"
 }
 
-# values: prints the counts of a file by -x
+# values: prints the counts of the file $counts, which -x has written
 values() {
 	awk -F, '$1 ~ /^[0-9]+$/ { printf "%s ", $1 }' "$counts"
 }
 
-# interval_counts: prints the counts of a file by -x -I
+# interval_counts: prints the counts of the file $counts, which -x -I has written
 interval_counts() {
 	awk -F, '$1 ~ /^ *[0-9.]+$/ { print $2 }' "$counts"
 }
@@ -81,7 +81,7 @@ for option in "" -i; do
 	if [ "$option" ]; then
 		check "$option leaves children out" [ "$difference" -lt 10000 ]
 	else
-		# What the shell itself executes depends on when its child ends.
+		# The number of the shell's own instructions depends on when its child ends.
 		check "children are counted" [ "$difference" -ge 3990000 -a "$difference" -le 4010000 ]
 	fi
 done
@@ -95,8 +95,8 @@ says "the mode of a group is in the names" "$(cat "$counts")" ',,branches:u,'
 pmctl stat -a -e '{instructions,cycles}' -- true 2>"$counts"
 is "stat -a refuses a group" 2 $?
 
-# A task that runs, one that ends, and one that does not exist. When two more turns have ended,
-# at least one of the turns was counted from its beginning: a million iterations.
+# Counts a task that runs, a task that ends, and a task that does not exist. When two more turns
+# have ended, at least one turn was counted from its beginning: a million iterations.
 more_turns="$here/pmctl_more_turns $counts.turns"
 "$here/pmctl_turns" 1000000 >"$counts.turns" &
 task=$!
@@ -113,8 +113,9 @@ is "nothing is counted before the delay of -D" "<not counted>" "$(cut -d, -f1 "$
 pmctl stat -D 100 -p $task -e instructions:u -x, -o "$counts" -- \
 	sh -c '. "$0/ktap.sh"; wait_until "has_events $PPID"; exec "$@"' "$here" $more_turns 2
 check "the process is counted after the delay of -D" [ "$(values)" -gt 2000000 ]
-# The first interval begins with the counters. An interval in which the program's CPU stands still
-# counts 0, too, and those in which pmctl is held up become one: then the intervals are counted once more.
+# The first interval begins when the counters begin. An interval in which the program's CPU stands
+# still counts 0, too, and intervals in which pmctl is held up become one. In both cases the
+# intervals are counted once more.
 # shellcheck disable=SC2317 # comes_true calls it
 count_in_intervals() {
 	pmctl stat -D 400 -I 100 --timeout 1000 -p "$task" -e instructions:u -x, -o "$counts"
@@ -161,7 +162,7 @@ says "-A names the CPUs" "$(cat "$counts")" '^CPU0,2[0-9]{6},,instructions:u'
 is "-A shows each CPU" "$cpus" "$(grep -c '^CPU' "$counts")"
 is "-q shows nothing" "" "$(pmctl stat -q -e instructions:u -- true 2>&1)"
 
-# Cache events of perf's table for the CPU. The virtual PMU counts branches for them.
+# These are cache events of perf's table for the CPU. The virtual PMU counts branches for them.
 if pmctl info | grep -q '^branch-loads '; then
 	a=$(pmctl_count branch-loads:u "$loop" 1000000)
 	b=$(pmctl_count branch-loads:u "$loop" 2000000)
@@ -177,7 +178,7 @@ else
 	skip "an event of a cache is counted on a CPU" "no table for this CPU"
 fi
 
-# Loads and stores by the names of Intel's and of AMD's list.
+# Loads and stores have the names of Intel's and of AMD's list.
 accesses=0
 for names in MEM_INST_RETIRED.ALL_LOADS:u,r81d0:u MEM_INST_RETIRED.ALL_STORES:u,r82d0:u \
 	ls_dispatch.ld_dispatch:u,r129:u ls_dispatch.store_dispatch:u,r229:u; do
@@ -224,7 +225,7 @@ says "stat -a says which rights it needs" "$(cat "$counts")" "^pmctl: to count a
 says "stat -a says how to count one's own command" "$(cat "$counts")" "^Your own command: leave out -a and -C"
 chmod 600 /dev/perfmon
 
-# Two measurements at once count the same as each alone.
+# Two measurements at the same time count the same as each alone.
 alone=$(pmctl_count instructions:u "$loop" 30000000)
 pmctl stat -e instructions:u -x, -o "$counts.other" -- "$loop" 30000000 &
 both=$(pmctl_count instructions:u "$loop" 30000000)
@@ -232,7 +233,7 @@ wait $!
 is "two measurements at once count the same" "$alone $alone" "$both $(cut -d, -f 1 "$counts.other" | tail -n 1)"
 rm -f "$counts.other"
 
-# A run that was stopped is not part of the mean.
+# The mean leaves out a run that was stopped.
 alone=$(pmctl_count instructions:u "$loop" 3000000)
 seconds=1
 # stop_in_later_run: ends stat -r after some seconds; succeeds if the first run was over then
@@ -278,7 +279,8 @@ end_other() {
 	kill "$program"
 	wait $other
 }
-# perf counts the whole system: a place-holder would displace its event for a program that sleeps.
+# perf counts the whole system, because a place-holder would displace an event for a program that
+# sleeps.
 begin perf stat -a -e instructions:u
 pmctl stat -e instructions:u -- true 2>"$counts"
 is "stat fails without a free counter" 125 $?
@@ -410,7 +412,7 @@ pmctl stat -I 100 -e instructions:u,cycles:u -- sleep 0.3 2>"$counts"
 is "intervals have no ratio" 1 "$(grep -c 'insn per cycle' "$counts")"
 says "the total has a ratio" "$(tail -n 15 "$counts")" "insn per cycle"
 
-# SIGINT, as by Ctrl-C: the command decides what to do; without a command stat ends.
+# Sends SIGINT, as Ctrl-C does: the command decides what to do; without a command stat ends.
 # shellcheck disable=SC2016 # the inner shell expands it
 interrupt_when "[ -e $counts.begun ]" pmctl stat -e instructions:u -- \
 	sh -c ': >"$0"; exec sleep 300' "$counts.begun" >/dev/null 2>&1

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl record --overwrite and --switch-output: a flight recorder, and a recording in several
+# Tests pmctl record --overwrite, a flight recorder, and --switch-output, a recording in several
 # files, one after the other.
 
 here=$(dirname "$0")
@@ -21,7 +21,7 @@ files() {
 	done
 }
 
-# remove_files: removes the files of the recording before
+# remove_files: removes the files of the previous recording
 remove_files() {
 	rm -f perf.data*
 }
@@ -31,12 +31,12 @@ nth_file() {
 	files | sed -n "$1p"
 }
 
-# sample_count FILE: prints the number of its samples
+# sample_count FILE: prints the number of the samples in FILE
 sample_count() {
 	pmctl script -i "$1" 2>/dev/null | wc -l
 }
 
-# sample_times FILE: prints the times of its samples, as pmctl shows them
+# sample_times FILE: prints the times of the samples in FILE, as pmctl shows them
 sample_times() {
 	pmctl script -i "$1" -F time 2>/dev/null | tr -d ' :'
 }
@@ -77,8 +77,8 @@ says "the samples have names" "$(pmctl script -F comm,sym)" "pmctl_loop.*(run|lo
 [ "$cpus" -gt 1 ] || is "no sample is missing between those that are kept" small "$distances"
 [ "$cpus" = 1 ] || check "the samples have times" [ -n "$distances" ]
 
-# Two dumps on request and one at the end. The mappings of the program are recorded before
-# the first dump. A turn has 599 samples, so the rings are full before each dump.
+# There are two dumps on request, and one at the end. The mappings of the program are recorded
+# before the first dump. A turn has 599 samples, so the rings are full before each dump.
 cat >dumps <<'END'
 "$here/pmctl_turns" 3000000 >turns &
 program=$!
@@ -163,9 +163,9 @@ check "together the files have no further samples" [ "$all" -le 60020 ]
 says "a later file has the program's function" \
 	"$(pmctl report -i "$(nth_file 2)" --sort comm,symbol)" "pmctl_loop +\[\.\] (run|loop)"
 
-# --switch-output takes no shorter time than a second.
+# --switch-output refuses a time shorter than a second.
 remove_files
-# The log of the recording before has such lines, too.
+# The log of the previous recording has such lines, too.
 rm record.log
 pmctl record --switch-output=1s --switch-max-files=2 -e $event -c 1000003 -- \
 	"$here/pmctl_turns" 1000000 >/dev/null 2>record.log &

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Names that pmctl's reports find, compared with perf's of the same file: functions that
-# were inlined, their callers, and functions that a program makes at run time.
+# Compares the names in pmctl's reports with those in perf's reports of the same file: functions
+# that were inlined, their callers, and functions that a program makes at run time.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -24,7 +24,7 @@ pmctl_share() {
 	pmctl report --no-pager "$@" 2>/dev/null | hundredths "$pattern"
 }
 
-# perf_share PATTERN OPTION... : prints the same of perf's report
+# perf_share PATTERN OPTION... : prints the same percentage of perf's report
 perf_share() {
 	pattern=$1
 	shift
@@ -107,8 +107,9 @@ says "script shows the inlined function" "$(cat ours.script)" 'inner \(inlined\)
 says "script shows lines of the source" "$(cat ours.script)" '^  origins\.c:[0-9]+$'
 says "report shows lines of the header, too" "$(pmctl report --sort srcline)" 'loop\.h:[0-9]+'
 
-# A program that has no name in the file system, recorded from its start and while it runs.
-# pmctl reads its file through /proc, so it has to run for longer than a round of the recorder.
+# The program has no name in the file system. It is recorded from its start, and while it runs.
+# pmctl reads the program's file through /proc, so the program has to run for longer than a round of
+# the recorder.
 pmctl record -e $event -c $period -o memfd.data -- "$here/pmctl_memfd" "$program" $((20 * n)) >/dev/null 2>&1
 near "a function of a program of memfd_create has its share" 5000 "$(pmctl_share ' outer$' -i memfd.data --sort symbol)"
 near "a function made at run time by a program of memfd_create has its share" 5000 \
@@ -131,7 +132,7 @@ check "the map is not in this mount namespace" [ ! -e /tmp/perf-$program_pid.map
 near "a function made at run time has its share in another mount namespace" 5000 \
 	"$(pmctl_share 'made at run time$' -i inside.data --sort symbol)"
 
-# As in two containers, each program has the same path in a root of its own.
+# Each program has the same path in a root of its own, as in two containers.
 mkdir root1 root2
 cp "$here/pmctl_turns" root1/p
 cp "$here/pmctl_shares" root2/p
@@ -142,7 +143,7 @@ pmctl report -i roots.data --sort symbol >table 2>&1
 says "a program has the names of its functions" "$(cat table)" '\] turn'
 says "another program of the same path has those of its own" "$(cat table)" '\] share_'
 
-# A module that is removed while it is recorded. Another module may be loaded to the same place.
+# A module is removed while it is recorded. Another module may then be loaded to the same place.
 # names_of_busy FILE: prints the names of the samples in the loop of the module, and their numbers
 names_of_busy() {
 	pmctl script -i "$1" -F ip,sym,dso 2>/dev/null |

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# A process of many threads: pmctl counts all of them, also with a low limit of open files.
+# pmctl counts all threads of a process with many threads, also with a low limit of open files.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -45,7 +45,7 @@ says "stat says that no file descriptor is free for the kernel's events" "$error
 
 kill $process
 
-# A process that has ended, and that its parent has not waited for.
+# The process has ended, but its parent has not waited for it.
 sh -c 'sleep 1 & echo $! >ended; exec sleep 1000' &
 parent=$!
 wait_until "[ -s ended ] && grep -qs '^State:.Z' /proc/\$(cat ended)/status"
@@ -77,7 +77,7 @@ check "stat -p goes on after the end of the first thread" [ -e "/proc/$measureme
 kill $process $others
 wait $measurement
 
-# A process that has ended before pmctl watches it, which begins after the output is open.
+# The process has ended before pmctl watches it: pmctl begins to watch when the output is open.
 mkfifo fifo
 sleep 1000 &
 process=$!

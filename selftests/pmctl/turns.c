@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * turns N: executes LOOP_INSNS * N instructions and prints a line, in an endless loop. The
- * number of lines shows the progress.
+ * turns N: executes LOOP_INSNS * N instructions and prints a line, again and again without an end.
+ * The number of lines shows the progress.
  */
 #include <stdlib.h>
 #include <unistd.h>

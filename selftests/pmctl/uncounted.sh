@@ -21,7 +21,7 @@ restore() {
 }
 trap restore EXIT
 chmod 666 /dev/perfmon
-# Debian's kernel lets users count no software event.
+# Without this setting, Debian's kernel lets users count no software event.
 echo 2 >"$policy"
 chmod 777 "$dir"
 cd "$dir" || exit 1
@@ -90,7 +90,8 @@ says "record of software events alone says why" "$errors" 'DEGRADED.*setuid, set
 as_user pmctl record -o data -e page-faults:u -c 1 -- "$loop" 1000000
 is "record of software events alone samples a program without such rights" 0 $?
 
-# top samples a process that executes the program later, and says why no samples come from then on.
+# top samples a process that later executes the program. From then on no samples come, and top says
+# why.
 mkfifo go
 chmod 666 go
 "$here/pmctl_as" -4711 sh -c "read -r _ <go; exec $setuid 100000000000" &

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Views of recordings: the instructions of a function, and a comparison of two recordings.
+# Tests views of recordings: the instructions of a function, and a comparison of two recordings.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -44,7 +44,7 @@ says "annotate shows the instructions of the loop" "$(cat listing)" '^ *[0-9.]+ 
 says "annotate shows the target of a jump" "$(cat listing)" 'jne +[0-9a-f]+ <outer\+0x[0-9a-f]+>'
 is "all samples are at instructions of the function" 0 "$(grep -c 'at no instruction' listing)"
 
-# The program has a fixed address: the addresses of the samples are those of the file.
+# The program is loaded to a fixed address, so the addresses of the samples are those in the file.
 pmctl script -F ip,sym | awk '$2 ~ /^outer\+/ { n[$1]++; all++ }
 	END { for (ip in n) printf "%s %.2f\n", ip, n[ip] * 100 / all }' | sort >expected
 awk '$1 ~ /^[0-9.]+$/ && $2 == ":" { sub(":", "", $3); print $3, $1 }' listing | sort >got
@@ -74,7 +74,7 @@ expected='^ *[0-9.]+ : +ffffffff[0-9a-f]+:  [a-z]'
 [ -e /proc/kcore ] || expected='can.t read the kernel.s instructions: there is no /proc/kcore'
 says "annotate reads the kernel's instructions" "$(pmctl annotate -i kernel.data 2>&1)" "$expected"
 
-# The module's functions for new processes.
+# Samples the functions of the module that run when processes begin.
 # shellcheck disable=SC2016 # the inner shell has the loop
 pmctl record -e instructions:k -c 10007 -o module.data -- sh -c 'for i in $(seq 30); do /bin/true; done' >/dev/null 2>&1
 function=$(pmctl report --sort dso,symbol -i module.data 2>/dev/null | sed -n 's/.*\[perfmon\] .*\[k\] //p' | head -n 1)
@@ -124,8 +124,9 @@ wait $top
 is "top ends when the sampled process ends" 0 $?
 sed 's/^/# /' live
 
-# The process executes the program when it is sampled, and ends before top's first table is due. pmctl writes only the
-# characters of a line that change, so the expected part of the message has none in common with the line before.
+# The process executes the program when it is sampled, and ends before top's first table is due.
+# pmctl writes only those characters of a line that change. So the expected part of the message has
+# no character in common with the previous line.
 mkfifo go
 sh -c 'read -r _ <go; exec "$0" 20000000' "$program" &
 program_pid=$!

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl says that the NMI watchdog holds a counter, and what to do about it.
+# pmctl says that the NMI watchdog holds a counter, and how to get this counter.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh

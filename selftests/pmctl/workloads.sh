@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl's counts compared with perf's, for the same work, one after the other.
+# Compares pmctl's counts with perf's: each tool in turn counts the same work.
 #
-# Both count the task from its exec on, and nothing else, so the numbers are the same. With -a
-# pmctl counts the machine, and with it pmctl's own instructions from the start of the counter
-# to its stop. These are constant: the difference of the two tools is the same for every
+# Both tools count the task from its exec on, and nothing else, so the numbers are the same. With -a
+# pmctl counts the machine, including pmctl's own instructions from the start of the counter to its
+# stop. The number of these is constant, so the difference of the two tools is the same for every
 # workload.
 
 here=$(dirname "$0")
@@ -16,7 +16,7 @@ here=$(dirname "$0")
 
 [ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
 
-# Work that is the same each time: no random addresses.
+# Without random addresses, the work is the same each time.
 randomize=/proc/sys/kernel/randomize_va_space
 before=$(cat $randomize)
 dir=$(mktemp -d)
@@ -33,11 +33,11 @@ machine_count() {
 
 # compare NAME COMMAND...
 #
-# Tries up to ten times, each with one exec more: the number of a program's instructions varies a
-# little with its start (the place of its pages, a timer interrupt while the vDSO reads the
-# time), which neither tool can change. And -a counts the shell, too, if its CPU stands still
-# before it waits for pmctl. Each of these causes adds instructions, so the constant is the difference of the
-# least counts of ten runs of the first program.
+# Tries up to ten times, each with one exec more. The number of a program's instructions varies a
+# little with its start (the place of its pages, a timer interrupt while the vDSO reads the time),
+# which neither tool can change. And -a counts the shell, too, if the shell's CPU stands still
+# before the shell waits for pmctl. Each of these causes adds instructions. So the constant is the
+# difference of the least counts of ten runs of the first program.
 compare() {
 	name=$1
 	shift

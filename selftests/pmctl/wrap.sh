@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl wrap: unchanged programs of perf_event_open(2) on the driver's counters, compared with
-# perf on the kernel's.
+# Tests pmctl wrap: unchanged programs call perf_event_open(2) and get the driver's counters. Their
+# counts are compared with perf's own on the kernel's counters.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -38,8 +38,8 @@ printed_after() {
 
 plan 85
 
-# perf prints its own table, with the driver's counts. perf shows no count if its clock did not
-# move, so the loops are long.
+# perf prints its own table, with the driver's counts. perf shows no count if its clock has not
+# moved, so the loops are long.
 for event in instructions:u r00c0:u; do
 	a=$(wrapped_count $event "$loop" 50000000)
 	b=$(wrapped_count $event "$loop" 60000000)
@@ -88,8 +88,8 @@ says "perf stat's table has the kernel's event" "$(cat "$dir/table")" '^ +[0-9,.
 pmctl wrap -- perf stat -x, -e '{instructions:u,cycles:u}' -o "$counts" -- "$loop" 50000000
 is "a group is counted" 2 "$(grep -cE '^[1-9][0-9]*,,(instructions|cycles):u' "$counts")"
 
-# An event that is not counted has no number, and one that is counted has the right one.
-# With a counter mask, an event is none of a fixed counter.
+# An event that is not counted has no number, and a counted event has the right number. An event
+# with a counter mask can't be on a fixed counter.
 many=instructions:u
 for i in 1 2 3 4 5 6 7 8 9 a b c d e f; do
 	many=$many,r${i}0000c0:u
@@ -103,7 +103,7 @@ says "pmctl says why the last of too many events is not counted" "$errors" \
 	'no counter was free for [0-9]+ events.* pmctl \(events of tasks, pid [0-9]+\) has [0-9]+ counters'
 says "pmctl says that the program's own events have the counters" "$errors" "^All counters are in use by the program's own events"
 
-# perf's samples are the driver's, and so are the records of programs executed later.
+# perf's samples come from the driver, and so do the records of programs executed later.
 try pmctl wrap -- perf record -q -o "$dir/perf.data" -e instructions:u -c 1000003 -- "$loop" 50000000
 is "perf record succeeds" 0 $?
 samples=$(perf script -i "$dir/perf.data" 2>/dev/null | wc -l)
@@ -112,7 +112,8 @@ check "perf record has no sample beyond the periods" [ "$samples" -le 101 ]
 pmctl wrap -- perf record -q -g -F 1000 -o "$dir/perf.data.chains" -e instructions:u -- "$here/pmctl_origins" 20000000 \
 	>/dev/null 2>&1
 is "perf record -g -F succeeds" 0 $?
-# perf needs addr2line to name inlined functions: without it, a chain ends at the first.
+# perf needs addr2line to name inlined functions. Without addr2line, a chain ends at the first
+# inlined function.
 chains=$(perf script --no-inline -F ip -i "$dir/perf.data.chains" 2>/dev/null | awk '!NF { n += frames > 1; frames = 0 } NF { frames++ } END { print n + 0 }')
 check "samples of perf record -g have callers" [ "$chains" -ge 5 ]
 says "samples have the names of a program that was executed later" \
@@ -143,7 +144,8 @@ report=$(perf report -i "$dir/perf.data" --stdio --sort comm,sym 2>/dev/null)
 says "programs that ran before have names" "$report" 'pmctl_turns +\[\.\] turn'
 says "programs that are executed during a recording have names" "$report" 'pmctl_origins +\[\.\] outer'
 
-# A later program that opens no event of the driver's keeps the kernel's dummies, into whose ring its samples go.
+# A later program that opens no event of the driver's keeps the kernel's dummy events, and its
+# samples go into their ring.
 # shellcheck disable=SC2016 # the inner shell expands it
 output=$(pmctl wrap -v -- sh -c 'perf stat -x, -o "$0/counts" -e instructions:u true
 	exec perf record -a -q -o "$0/perf.data.clock" -e cpu-clock -- sleep 1' "$dir" 2>&1)
@@ -166,7 +168,7 @@ wait
 exec 8<&-
 says "perf top names a program that began later" "$(grep ' turn$' "$dir/top" | tail -1)" '% +pmctl_turns +\[\.\] turn$'
 
-# A profiler with signals and a ring for each thread, like async-profiler.
+# This profiler has a signal and a ring for each thread, like async-profiler.
 try pmctl wrap -- "$here/pmctl_profiler" 20000000 >"$dir/profile"
 is "a program with its own rings succeeds" 0 $?
 { echo "$errors"; cat "$dir/profile"; } | sed 's/^/# /'
@@ -178,7 +180,7 @@ sed 's/^/# /' "$dir/profile"
 is "the kernel's perf gives the program the same samples" 3 "$(grep -c \
 	'^thread: anon_inode:\[perf_event\] .* places right chains whole' "$dir/profile")"
 
-# A static program, its threads and children, and programs of 32 bits.
+# Wraps a static program, its threads and children, and programs of 32 bits.
 for bits in "" _32; do
 	pmctl wrap -- "$here/pmctl_events$bits" >"$dir/events" 2>&1
 	is "the program$bits succeeds" 0 $?
@@ -204,7 +206,8 @@ try pmctl wrap -v -- "$here/pmctl_events" >/dev/null
 says "pmctl shows the calls of prctl" "$errors" \
 	'prctl\(PR_TASK_PERF_EVENTS_ENABLE\): 1 event of the driver'
 
-# perf record lets both events write to one ring, which an event of the driver's and one of the kernel's can't.
+# perf record lets both events write to one ring. An event of the driver's and an event of the
+# kernel's can't share a ring.
 try pmctl wrap -- perf record -q -o "$dir/mixed" -e instructions:u,page-faults -c 1000 -- true
 check "perf record of the driver's and the kernel's events fails" [ $? != 0 ]
 says "pmctl says why such a perf record fails" "$errors" "sampled (instructions|rc0), .*, and page-faults, .* can't write to the same ring"
@@ -234,8 +237,9 @@ for restart in "" restart; do
 		"500 calls: 0 interrupted, 0 failed" "$(cat "$dir/calls")"
 done
 
-# The emulated PMU takes an event that it does not count: that of rr, one of perf's names, and one in a weak group. The
-# program gets none, since it would take the 0 for a count.
+# The emulated PMU accepts events that it does not count: here the event of rr, an event with one of
+# perf's names, and an event in a weak group. The program gets none of them, since it would take the
+# 0 for a count.
 if pmctl stat -e r01ff -- true 2>&1 | grep -q "QEMU's emulation"; then
 	try pmctl wrap -- perf stat -x, -e r01ff,L1-icache-load-misses,instructions:u,'{branches,r02ff}:W' -o "$counts" -- "$loop" 50000000
 	is "perf stat succeeds beside an event that is not counted" 0 $?
