@@ -3,9 +3,9 @@
 #
 # The cache of everything that is built. The other scripts source this file.
 #
-# An entry is the directory $CACHE/KIND-KEY, where KEY is a hash of all that it is built from.
-# An entry is built under another name, under a lock, and then renamed: an entry that exists is
-# complete, even if builds were interrupted or several run at once.
+# An entry is the directory $CACHE/KIND-KEY, where KEY is a hash of everything that the entry is
+# built from. An entry is built under another name, under a lock, and then renamed: an entry that
+# exists is complete, even if builds were interrupted or several run at once.
 
 CACHE=$(realpath -m "${PERFMON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/perfmon}")
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -15,8 +15,8 @@ VM=$TOP/selftests/vm
 # All users may read and execute what is built, also in the files of a virtual machine.
 umask 022
 
-# The number of entries of a kind that stay when a new one is made, two by default. The least
-# recently used are removed first.
+# The number of entries of a kind that stay when a new entry is made, two by default. The least
+# recently used entries are removed first.
 declare -A KEEP=([kernel]=3 [qemu]=3 [guest]=3 [module]=16 [user]=8 [tests]=8)
 
 # shellcheck source=SCRIPTDIR/progress.sh
@@ -50,8 +50,8 @@ typed_command() {
 [ -n "${TYPED-}" ] || TYPED=$(typed_command "$@")
 export TYPED
 
-# PIDs of the scripts that wait for this one, and of this one. A program that they run in the
-# Debian root is killed as soon as one of them ends.
+# PIDs of this script and of the scripts that wait for it. A program that they run in the Debian
+# root is killed as soon as one of the scripts ends.
 export PERFMON_CALLERS="${PERFMON_CALLERS-} $$"
 
 # time_in_words SECONDS : prints a time span in words: 75 -> "1 min 15 s".
@@ -69,8 +69,8 @@ project_git() { git -c "safe.directory=$TOP" -C "$TOP" "$@"; }
 # is_repository : succeeds if the project is a git repository of its own.
 is_repository() { [ "$(project_git rev-parse --show-toplevel 2>/dev/null)" = "$TOP" ]; }
 
-# sources PATHSPEC... : prints the files that git tracks or would track, each with a NUL after
-# it. Prints all files if the project is not a git repository of its own.
+# sources PATHSPEC... : prints the files that git tracks or would track, each followed by a NUL.
+# Prints all files if the project is not a git repository of its own.
 sources() {
 	local file spec found
 	if is_repository; then
@@ -95,7 +95,7 @@ sources() {
 # can't be told from private ones.
 has_readable_repository() { [ ! -e "$TOP/.git" ] || is_repository; }
 
-# committed_sources : prints the files that git tracks, each with a NUL after it, and all files if
+# committed_sources : prints the files that git tracks, each followed by a NUL. Prints all files if
 # the project is not a git repository of its own.
 committed_sources() {
 	has_readable_repository || die "git can't read the repository of $TOP"
@@ -106,9 +106,9 @@ committed_sources() {
 	fi
 }
 
-# key WITH FILE-OR-DIR... : prints a hash of the names, modes and contents of the files, and of
-# the text WITH, which names what else an entry depends on, as the entries that it is built
-# with.
+# key WITH FILE-OR-DIR... : prints a hash of the names, modes and contents of the files, and of the
+# text WITH. WITH names everything else that an entry depends on, such as the entries that it is
+# built with.
 #
 # Only files that git tracks or would track are hashed, so a build in the tree changes nothing.
 key() {
@@ -125,9 +125,9 @@ key() {
 	) | sha256sum | cut -c1-16
 }
 
-# entry KIND KEY MESSAGE BUILDER [ARG...] : prints the path of the entry. Builds it first with
-# `BUILDER DIRECTORY ARG...` if it does not exist. MESSAGE says what is being built, and
-# roughly how long that takes. BUILDER is a function of `build`.
+# entry KIND KEY MESSAGE BUILDER [ARG...] : prints the path of the entry. If the entry does not
+# exist, `BUILDER DIRECTORY ARG...` builds it first. MESSAGE names the entry, and says roughly how
+# long the build takes. BUILDER is a function of `build`.
 entry() {
 	local kind=$1 key=$2 message=$3 name=${3% (*} dir=$CACHE/$1-$2 tmp log lock=$CACHE/.lock-$1-$2
 	shift 3
@@ -144,13 +144,14 @@ entry() {
 		fi
 		exec 9>&-
 	fi
-	# prune() goes by this time. Fails for the Debian root, which belongs to root.
+	# prune() removes entries by this time. touch fails for the Debian root, which belongs to
+	# root.
 	touch "$dir" 2>/dev/null || true
 	printf '%s\n' "$dir"
 }
 
-# Waits until no other run builds the entry. Uses entry()'s variables. The lock file has that
-# run's PID, and its time is the start of the build.
+# Waits until no other run builds the entry. Uses entry()'s variables. The lock file has the PID of
+# the run that builds, and the file's time is the start of the build.
 wait_for_entry() {
 	local pid since
 	read -r pid <"$lock" || true
@@ -172,9 +173,9 @@ lock_holders() {
 	done | awk '{ print $1 }' | paste -sd' '
 }
 
-# Cargo builds incrementally, by the times of the sources, so each checkout has its own
-# directory, $CACHE/cargo/$TARGET. The least recently used ones are removed. In the root it has
-# the same path for all checkouts where programs are compiled for the host and the machines,
+# Cargo builds incrementally, by the times of the sources, so each checkout has its own directory,
+# $CACHE/cargo/$TARGET. The least recently used directories are removed. Where programs are compiled
+# for the host and the machines, the directory has the same path in the root for all checkouts,
 # because rustc compiles everything anew if the path changes.
 TARGET=target-$(printf '%s' "$TOP" | sha256sum | cut -c1-16)
 
@@ -196,11 +197,11 @@ cargo_directories() {
 	done
 }
 
-# Copies the directory of another checkout into that of a new one: the one whose tests were
-# built last, because rustc then has least to compile anew, or else the largest. Cargo recognizes
-# crates of other projects by their version, and rustc checks its incremental files itself.
-# The project's own crates are removed, since cargo would compare only the times of their
-# sources.
+# Copies the directory of another checkout into the directory of a new checkout. Takes the directory
+# where tests were built last, because rustc then has least to compile anew, or else the largest
+# directory. Cargo recognizes crates of other projects by their version, and rustc checks its
+# incremental files itself. The project's own crates are removed, since cargo would compare only the
+# times of their sources.
 begin_cargo_directory() {
 	local old most lock new=$CACHE/cargo/.new-$$ member
 	mkdir -p "$new"
@@ -209,8 +210,8 @@ begin_cargo_directory() {
 			echo "$(stat -c %Y "$old/tested" 2>/dev/null || echo 0) $(wc -l) $old"
 	done | sort -k 1,1nr -k 2,2nr | head -n 1)
 	most=$(cut -d' ' -f3- <<<"$most")
-	# No hard links: rustc and build scripts overwrite files in place. With cargo's lock, so that no build changes the
-	# directory meanwhile.
+	# Makes no hard links, because rustc and build scripts overwrite files in place. Holds
+	# cargo's lock, so that no build changes the directory meanwhile.
 	lock=$most/static/x86_64-unknown-linux-gnu/quick/.cargo-lock
 	[ ! -e "$lock" ] || flock -s "$lock" cp -a --reflink=auto "$most"/{debug,static} "$new" 2>/dev/null || true
 	rm -rf "$new"/static/{,*/}release
@@ -231,18 +232,18 @@ build_entry() {
 	fi
 	say "  $message"
 	: >"$log"
-	# The lock is held, so what exists under this name is left from an interrupted run.
+	# The lock is held, so a directory of this name is left from an interrupted run.
 	remove "$CACHE/.tmp-$kind-$key"
 	tmp=$CACHE/.tmp-$kind-$key
 	mkdir "$tmp"
-	# In a process of its own: in a condition, a shell function would not stop at its first
-	# error.
+	# The builder has a process of its own: in a condition, a shell function would not stop at
+	# its first error.
 	if ! run_with_progress build_progress "$kind" "$key" "$name" -- builder "$@"; then
 		# Exits silently if the build was killed together with a process that waits for it.
 		for pid in $PERFMON_CALLERS; do
 			is_running "$pid" || exit 1
 		done
-		# Shows lines as on a terminal, without those that were overwritten.
+		# Shows the lines that a terminal would show, without the overwritten lines.
 		tail -n 30 "$log" | sed 's/.*\r//; s/\x1b\[K//g' >&2
 		die "" "Building $name failed. The end of the log is above; all of it is in" "    $log"
 	fi
@@ -262,7 +263,7 @@ builder() {
 
 prune() {
 	local old
-	# Left by interrupted builds if no process holds the lock.
+	# If no process holds the lock, an interrupted build has left the directory.
 	for old in "$CACHE/.tmp-$1"-*; do
 		if [ -e "$old" ] && flock -n "$CACHE/.lock-${old##*/.tmp-}" true; then
 			remove "$old"

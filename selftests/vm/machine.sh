@@ -41,8 +41,8 @@ qemu_cpus() {
 	done
 }
 
-# host_pmu : succeeds if the host's own PMU can be used: KVM works, and gives a PMU to its
-# guests. That may not be so if the host is a guest itself.
+# host_pmu : succeeds if the host's own PMU can be used: KVM works, and gives a PMU to its guests.
+# If the host is a guest itself, it may be unable to do so.
 host_pmu() {
 	grep -qE '^flags.* (arch_perfmon|perfctr_core)( |$)' /proc/cpuinfo &&
 		[ -r /dev/kvm ] && [ -w /dev/kvm ] &&
@@ -82,7 +82,8 @@ qemu_command() {
 	qemu+=("${cpu_arguments[@]}" -machine q35 -m "$mem" -display none -nodefaults -no-reboot
 		-kernel "$k/linux/arch/x86/boot/bzImage" -initrd "$run/initrd" -append "$(kernel_arguments)"
 		-chardev "file,id=log,path=$log,append=on" -serial chardev:log
-		# stdio also with a file: QEMU would truncate a file that it opens itself.
+		# Uses stdio also for a file, because QEMU would truncate a file that it opens
+		# itself.
 		-chardev "stdio,id=tty,signal=off" -serial chardev:tty
 		-chardev "file,id=code,path=$run/code,append=on" -serial chardev:code)
 	[ -z "$icount" ] || qemu+=(-icount "shift=0,sleep=off${rr:+,rr=${rr%%:*},rrfile=${rr#*:}}" -rtc "base=2026-01-01T00:00:00,clock=vm" -seed 1)
@@ -96,7 +97,7 @@ monitor_command() {
 	answers=$run/monitor.log
 	: >"$answers"
 	mkfifo "$run/monitor"
-	# Opened for reading as well, so that QEMU does not see an end of file.
+	# The FIFO is opened for reading, too, so that QEMU does not see an end of file.
 	exec {commands}<>"$run/monitor"
 	qemu+=(-chardev "file,id=monitor,path=$answers,input-path=$run/monitor" -mon monitor)
 }
@@ -109,12 +110,12 @@ start_qemu() {
 	trap 'kill ${pid:+"$pid"} ${alarm:+"$alarm"} 2>/dev/null || true; rm -rf "$run"' EXIT
 }
 
-# run_once : runs the machine. If it takes longer than $timeout, what its CPUs do and which
-# interrupts they wait for is added to the kernel's log.
+# run_once : runs the machine. If it takes longer than $timeout, the state of its CPUs and their
+# pending interrupts are added to the kernel's log.
 run_once() {
 	local commands answers status=0 apic
 	monitor_command
-	# Some seconds more, for the answers of the monitor.
+	# QEMU gets some seconds more, for the answers of the monitor.
 	start_qemu $((timeout + 30))
 	sleep "$timeout" {commands}>&- &
 	alarm=$!
@@ -129,24 +130,25 @@ run_once() {
 		kill "$pid" 2>/dev/null
 		wait "$pid" || true
 		pid=""
-		# Without the prompts and the echoes of the questions.
+		# Leaves out the prompts and the echoes of the questions.
 		grep -av '^(qemu)' "$answers" >"$run/answers" || true
 		cat "$run/answers" >>"$log"
 		return 124
 	fi
 	kill "$alarm"
-	# The numbers may become those of other processes.
+	# Forgets both PIDs, because other processes may get them.
 	alarm="" pid=""
 	return "$status"
 }
 
-# run_restored : runs the machine in several QEMUs, one after the other: every $restore seconds
-# one saves its state, and the next continues from it. The memory is a file.
+# run_restored : runs the machine in several QEMUs, one after the other: after $restore seconds a
+# QEMU saves the machine's state, and the next QEMU continues from this state. The machine's memory
+# is a file.
 run_restored() {
 	local commands answers status=0 times=0 incoming=() end=$((SECONDS + timeout))
 	monitor_command
 	qemu+=(-object "memory-backend-file,id=ram,size=${mem}M,mem-path=$run/ram,share=on" -machine memory-backend=ram
-		# The restored machine runs at once.
+		# The restored machine runs at once, without a command of the monitor's.
 		-global migration.store-global-state=off)
 	while [ "$SECONDS" -lt "$end" ]; do
 		: >"$answers"

@@ -3,7 +3,7 @@
 #
 # Progress of builds. cache.sh sources this file.
 
-# The expected number of lines of a build's log, until one build on this machine is known.
+# The expected number of lines in the log of a build of which there was none on this machine yet.
 declare -A LOG_LINES=([kernel]=2380 [kernel-debug]=2400 [kernel-patched]=2380 [kernel-stock]=340 [perf]=640 [tests]=160)
 # The expected size in megabytes of entries whose log shows no progress.
 declare -A MEGABYTES=([root]=2200 [linux]=450 [debian]=40 [qemu-source]=40)
@@ -16,8 +16,8 @@ LOG_PATTERNS='
 	s/^  [A-Z]+( \[[A-Z]+\])? +(\/usr\/src\/linux\/)?([^ ]+)$/|\3/p
 	s/^I: (.+)\.\.\.$/|\1/p'
 
-# build_progress KIND KEY NAME : prints the progress of an entry's build and what is being built,
-# with a tab between: "QEMU: 1204 of 1815	cpu.c.o", "Linux's perf, static: 34 %"
+# build_progress KIND KEY NAME : prints the progress of an entry's build, a tab, and the name of the
+# part that is being built: "QEMU: 1204 of 1815	cpu.c.o", "Linux's perf, static: 34 %"
 build_progress() {
 	local kind=${1%-[0-9]*} log=$CACHE/log/$1-$2 count what n all
 	IFS='|' read -r count what < <(tail -c 4000 "$log" 2>/dev/null | tr '\r' '\n' | sed -nE "$LOG_PATTERNS" | tail -n 1) || true
@@ -73,7 +73,8 @@ show_progress() {
 		if [ -t 2 ]; then
 			width=$(stty size <&2 | cut -d' ' -f2)
 			[ "$width" -gt 0 ] || width=80
-			# Leaves out what is being built where several builds would not fit in the line.
+			# Leaves out the parts that are being built if the progress of several
+			# builds would not fit in the line.
 			# shellcheck disable=SC2001
 			[[ $line != *";"* || ${#line} -lt $width ]] || line=$(sed 's/\t[^;]*//g' <<<"$line")
 			line=${line//$'\t'/, }

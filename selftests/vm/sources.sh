@@ -3,9 +3,9 @@
 #
 # The sources and packages that everything is built from. `build` sources this file.
 #
-# Each is an entry of the cache, fetched when it is first needed, so that one that is not
-# available fails only what needs it. The entry `archive` is a table of what Debian's archive
-# has. It is made once, and made again when the archive no longer has a file of the table.
+# Each of them is an entry of the cache, fetched when it is first needed: if it is not available,
+# only the builds that need it fail. The entry `archive` is a table of the packages in Debian's
+# archive. It is made once, and made again when the archive no longer has a file of the table.
 
 PINS=${PERFMON_PINS:-$VM/archive/pins}
 MIRROR=${PERFMON_MIRROR:-http://deb.debian.org/debian}
@@ -35,7 +35,8 @@ archive_places() {
 	printf '%s. To look again, remove %s' "$(cat "$a/places")" "$a"
 }
 
-# fetch DIRECTORY NAME... : downloads these, under their names in the archive.
+# fetch DIRECTORY NAME... : downloads the table's files of these names, under their names in the
+# archive.
 fetch() {
 	local dir=$1 name sha url
 	shift
@@ -45,7 +46,7 @@ fetch() {
 	done
 }
 
-# archive_hash NAME... : prints a hash of the lines that the table has of these names.
+# archive_hash NAME... : prints a hash of the table's lines of these names.
 archive_hash() {
 	local name
 	for name; do
@@ -60,8 +61,8 @@ newest_entry() {
 	ls -dt "$CACHE/$1"-???????????????? 2>/dev/null | head -n 1 | grep .
 }
 
-# source_entry KIND MESSAGE BUILDER NAME... : prints the entry that BUILDER makes of these, or an
-# older entry if the archive no longer has them.
+# source_entry KIND MESSAGE BUILDER NAME... : prints the entry that BUILDER makes of the table's
+# files of these names, or an older entry if the archive no longer has the files.
 source_entry() {
 	local kind=$1 name a
 	for name in "${@:4}"; do
@@ -86,8 +87,8 @@ source_entry() {
 # Prints the kernel series that are tested, newest first.
 tested_series() { sed -n 's/^linux-source-\([0-9.]*\) .*/\1/p' "$PINS" | sort -rV; }
 
-# newest_series SOURCE ENTRY : prints the newest tested series for which the archive has
-# SOURCE-S or the cache ENTRY-S; if there is none, the newest of all.
+# newest_series SOURCE ENTRY : prints the newest tested series S for which the archive has SOURCE-S,
+# or the cache has ENTRY-S; if there is none, the newest of all series.
 newest_series() {
 	local s newer
 	for s in $(tested_series); do
@@ -115,7 +116,8 @@ linux() {
 	source_entry "linux-$1" "Linux's source, $1 (160 MB)$(untested_note "$1")" build_linux "linux-source-$1"
 }
 
-# Packed anew with zstd, because it is unpacked often: in two seconds instead of ten.
+# The source is packed anew with zstd, because it is unpacked often: this then takes two seconds
+# instead of ten.
 build_linux() {
 	fetch "$1" "$2"
 	in_root "$1:/out" -- sh -euc "
@@ -145,8 +147,8 @@ qemu-source() {
 	source_entry qemu-source "QEMU's source (40 MB)" fetch "${QEMU_SOURCE[@]}"
 }
 
-# qemu_version [PREFIX] : prints the version of the archive's source, as 10.0.13; with PREFIX,
-# of the pinned one
+# qemu_version [PREFIX] : prints the version of QEMU's source in the archive, such as 10.0.13; with
+# PREFIX, the version of the pinned source
 qemu_version() {
 	{ if [ -n "${1-}" ]; then cat "$PINS"; else archive_line qemu-dsc || true; fi; } |
 		sed -nE 's/^qemu-dsc ([0-9]+:)?([0-9.]+).*/\2/p'
