@@ -16,7 +16,7 @@ PICTURES = os.path.join(DOCUMENTATION, "pictures")
 WIDTH = 760
 LEFT = 20
 
-# Light or dark, as the viewer prefers: the picture has its own background.
+# The picture is light or dark, as the viewer prefers, so it has its own background.
 STYLE = """
   text { font: 14px system-ui, "DejaVu Sans", sans-serif; fill: #1f2328; }
   .head { font-size: 16px; font-weight: 600; }

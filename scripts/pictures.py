@@ -22,7 +22,7 @@ COLORS = {
 }
 
 
-# The names of the colours that pyte reports as RGB values: those of the first 8 of 256 colours.
+# The names of the first 8 of 256 colours, which pyte reports as RGB values.
 COLOR_NAMES = {
     "cd0000": "red", "00cd00": "green", "cdcd00": "brown", "0000ee": "blue", "cd00cd": "magenta", "00cdcd": "cyan",
 }

@@ -107,7 +107,8 @@ for thread in json.loads(read("firefox"))["threads"]:
         lines.add((names[name], source and names[source].split("/")[-1], line and line > 0))
 check("firefox: lines", {("inner", "origins.c", True), ("loop", "loop.h", True)} <= lines, lines)
 
-# The number of counts of each event in the other recording: one with each sample.
+# The number of counts of each event in the other recording, where each sample has a count of each
+# event.
 counts = {event.rstrip(":"): int(n) for n, event in (line.split() for line in read("counts").splitlines())}
 check("both events have counts", counts["branches:u"] == counts["instructions:u"] > 100, counts)
 firefox = Firefox("firefox-counts")
@@ -133,7 +134,7 @@ outer_percentage = functions["outer"]["totalPercentage"]
 check("collapsed: share of outer", abs(outer_percentage - 100 * samples["outer"] / total) < 0.01, outer_percentage)
 collapsed.query("stop")
 
-# Prints the sums of each value by the outermost inlined function at the sampled address.
+# Prints the sums of each value, for each outermost inlined function at a sampled address.
 PPROF = """
 import { readFileSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'

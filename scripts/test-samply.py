@@ -1,12 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# test-samply.py FILES : checks the profiles that samply has made. A recording that it has
-# imported has as many samples and frames as pmctl shows. A profile that it has recorded under
-# `pmctl wrap` is of the driver's counters. It shows the same as one that it has recorded without
-# `pmctl wrap`: the functions of pmctl_shares, which have 10, 30 and 60 percent of the samples,
-# with their callers.
-# The exit code is 75 if samples are missing, as after a pause of the machine; else 1 if a check failed.
+# test-samply.py FILES : checks the profiles that samply has made. A recording that it has imported
+# has as many samples and frames as pmctl shows. Profiles that samply has recorded under `pmctl
+# wrap`, with the driver's counters, and without `pmctl wrap` show the same: the functions of
+# pmctl_shares, which have 10, 30 and 60 percent of the samples, with their callers. The exit code
+# is 75 if samples are missing, as after a pause of the machine; else 1 if a check failed.
 
 import collections
 import json

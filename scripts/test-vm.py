@@ -26,7 +26,7 @@ NOBODY = 65534
 TIMEOUT = 600
 
 TESTS = []
-# Slow tests. They run only if they are named.
+# Slow tests, which run only if the command line names them.
 LONG_TESTS = []
 # Processes that tests have started, and that a failed test may have left behind.
 STARTED_PROCESSES = []
@@ -68,7 +68,7 @@ def run(*words, stdin=b"", cwd=None, env=None, groups=()):
         check=False,
         **user,
     )
-    # On a busy host a start may take long, which pmctl says.
+    # If a start takes long on a busy host, pmctl says so.
     errors = re.sub(r"pmctl: the virtual machine has not started the command after .*\n", "", done.stderr.decode(errors="replace"))
     return done.returncode, done.stdout, errors
 
@@ -272,7 +272,7 @@ def the_files_stay_as_they_are():
     for name in ("none", "kept"):
         code, _, err = shell("true", "--out", name, cwd=folder)
         expect((code, f"can't copy {name}" in err), (125, True), err)
-    # A file that can't be written here does not keep the others from being copied.
+    # If a file can't be written here, the others are still copied.
     code, _, err = shell("mkdir b; echo 1 >b/x; echo 2 >made; exit 4", "--out", "b/x", "--out", "made", cwd=folder)
     expect((code, "can't write b/x" in err), (4, True), err)
     with open(os.path.join(folder, "made"), encoding="ascii") as file:
@@ -294,7 +294,8 @@ def a_directory_that_is_named_is_written():
         "set -e; cd open; cat kept; mkdir -m 750 d; echo 1 >d/x; mv d e; ln -s e link; rm kept; echo outside >../o; cat ../o;"
         "! touch closed/x 2>/dev/null; head -c 300000000 /dev/zero >big;"
     )
-    # Two directories, one after the other: the snapshot of the machine was made with the first.
+    # Writes two directories, one after the other: the snapshot of the machine was made with the
+    # first directory.
     for name in ("other", "open"):
         os.makedirs(os.path.join(folder, name), exist_ok=True)
         code, out, err = shell(script if name == "open" else "true", "--write", name, "--memory", "256", cwd=folder)
@@ -342,7 +343,8 @@ def a_directory_that_is_named_is_written():
     for name, codes in (("way", 0), ("never", 125)):
         code, _, err = shell("echo x >way", "--write", ".", "--out", name, cwd=inside)
         expect(code, codes, err)
-    # A file that only the host has written just before is an error, too, in any part of a second.
+    # If only the host has written the file just before, that is an error, too, in any part of a
+    # second.
     for _ in range(3):
         with open(os.path.join(folder, "outside"), "w", encoding="ascii") as file:
             file.write("before")
@@ -517,7 +519,8 @@ def user_counts_repeat_to_the_instruction():
     events = "instructions:u,branches:u"
     # No pipes: how many bytes a read(2) returns depends on which program runs first.
     script = "gzip -c /usr/bin/env >/tmp/x; gzip -d </tmp/x >/tmp/y; cmp /tmp/y /usr/bin/env; md5sum /tmp/x"
-    # The second run starts from the first one's snapshot; the last from another boot's, as on another runner in CI.
+    # The second run starts from the first run's snapshot. The last run starts from the snapshot of
+    # another boot, as on another runner in CI.
     other = {**os.environ, "XDG_CACHE_HOME": make_writable("other-runner")}
     ways = [([], None), ([], None), (["--no-snapshot"], None), ([], other)]
     for cpu in ("intel", "amd"):
@@ -591,7 +594,7 @@ attr:
 count:
     .quad 0
 """
-# Counted from the end of the first system call to the second, which reads the count.
+# The instructions from the end of the first system call to the second, which reads the count.
 WRAPPED_INSTRUCTIONS = 1 + 2 * 1_000_000 + 5
 
 
@@ -801,7 +804,7 @@ def the_missing_network_is_reported():
     connect = "import socket; socket.create_connection(('192.0.2.1', 80), 5)"
     code, _, err = run("--run", "--", "python3", "-c", connect)
     expect((code, "has no network" in err), (1, True), err)
-    # The address that glibc asks for names if no file names a resolver is on loopback.
+    # If no file names a resolver, glibc asks an address on loopback for names.
     resolve = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'?', ('127.0.0.53', 53)); raise SystemExit(4)"
     code, _, err = run("--run", "--", "python3", "-c", resolve)
     expect((code, "has no network" in err), (4, True), err)
@@ -848,8 +851,9 @@ def a_snapshot_is_kept_on_a_busy_host():
     cache, snapshot, env = make_snapshot("busy")
     state = os.path.join(cache, "perfmon-vm", snapshot, "state")
     before = os.stat(state)
-    # The machine gets some 2 percent of one CPU: a nice value of 10 weighs a tenth of 0. On a fast host it starts before
-    # pmctl says that this takes long; then it gets less.
+    # The machine gets some 2 percent of one CPU: a nice value of 10 weighs a tenth of a nice value
+    # of 0. On a fast host the machine starts before pmctl says that this takes long: then it gets a
+    # smaller part.
     for number in (6, 12, 24, 48):
         loops = [subprocess.Popen(["taskset", "-c", "0", "sh", "-c", "while :; do :; done"]) for _ in range(number)]
         STARTED_PROCESSES.extend(loops)
