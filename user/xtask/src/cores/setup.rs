@@ -137,7 +137,8 @@ impl Interpreter<'_> {
                 _ => bail!("{kind} is an unknown kind of core"),
             };
         }
-        // Also executes the functions that have statements that name tables.
+        // Other statements call functions, whose own statements name tables: these are executed,
+        // too.
         let function = between(statement, "intel_pmu_init_", "(");
         if let Some(name) = function.filter(|name| *name != "hybrid") {
             return self.call(&format!(
