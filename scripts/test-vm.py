@@ -743,7 +743,7 @@ def each_instruction_is_recorded():
         executions[address] = executions.get(address, 0) + int(period.replace(",", ""))
     expect(sorted(executions.values())[-2:], [3_000_000, 3_000_000], f"the most frequent instructions: {out[:500]}")
     expect(sum(executions.values()), FORKS_INSTRUCTIONS, "sum of all instructions")
-    # A second recording is equal, and one of a program that does more says where.
+    # A second recording is equal. If a program does more, the comparison of recordings says where.
     record(folder, "again", [program])
     gate = ("diff", "--fail-if", "instructions:u>+0%")
     code, out, err = on_host(*gate, "before", "again", cwd=folder)
