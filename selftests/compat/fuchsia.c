@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A program for Fuchsia's perfmon records exactly the instructions that it executes, each time. It
- * includes Fuchsia's header, which -I replaces by ours. Only open(2), mmap(2) and the number of
- * CPUs are those of Linux.
+ * includes Fuchsia's header, which -I replaces by ours. The program uses only open(2), mmap(2) and
+ * the number of CPUs from Linux.
  */
 #include <lib/zircon-internal/device/cpu-trace/perf-mon.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events of cgroups of version 1, in the hierarchy of perf's controller, and beside those of
- * version 2. A kernel without the controller has no such hierarchy: there the tests expect that
- * cgroups of version 1 are refused.
+ * Events of cgroups of version 1, in the hierarchy of perf's controller, alone and together with
+ * events of cgroups of version 2. A kernel without the controller has no such hierarchy: there the
+ * tests expect that cgroups of version 1 are refused.
  */
 #include <fcntl.h>
 #include <sys/mount.h>
@@ -117,7 +117,7 @@ static int open_task(struct __test_metadata *_metadata, const struct target *t)
 	return fd;
 }
 
-/* Returns CPU 0 or 1, or the only one. */
+/* Returns CPU 0 or 1; on a machine with one CPU, this CPU. */
 static int some_cpu(int number)
 {
 	return number % sysconf(_SC_NPROCESSORS_ONLN);

@@ -99,7 +99,7 @@ static struct reading read_event(struct __test_metadata *_metadata, int fd)
 	return r;
 }
 
-/* Returns what has been counted and the times that have passed since @before. */
+/* Returns the count and the times, less those of @before. */
 static struct reading growth(struct __test_metadata *_metadata, int fd, struct reading before)
 {
 	struct reading r = read_event(_metadata, fd);

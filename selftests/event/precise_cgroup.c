@@ -154,7 +154,7 @@ static void share_cpu(struct __test_metadata *_metadata, FIXTURE_DATA(event) *se
 	ASSERT_EQ(0, event_disable(self->samplers[0].fd));
 }
 
-/* Expects that a program whose loop has @rounds rounds has as many samples as that. */
+/* Expects that a program has the samples of a loop with @rounds rounds. */
 static void expect_loop(struct __test_metadata *_metadata, const struct programs *p, int i,
 			unsigned long rounds)
 {

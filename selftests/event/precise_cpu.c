@@ -190,7 +190,7 @@ TEST_F(event, each_sample_is_at_the_predicted_instruction)
 	}
 }
 
-/* Samples with a frequency are those of the right task, too, and their periods add up. */
+/* Samples with a frequency also belong to the right task, and their periods add up. */
 TEST_F(event, samples_with_a_frequency_have_their_ids)
 {
 	struct perf_event_attr attr = precise_every(20000);

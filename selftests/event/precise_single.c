@@ -906,7 +906,9 @@ TEST_F(event, too_many_samples_are_throttled)
 	__u64 values[2];
 	int i;
 
-	/* The limits of perf are lifted, as are those of the module in all other tests. */
+	/*
+	 * perf's limits are lifted in all tests, and so are the module's in all tests but this one.
+	 */
 	if (variant->maker == &event_maker_perf || variant->parameters)
 		return;
 	ASSERT_EQ(0, module_reload("perf_event_max_sample_rate=1250"));

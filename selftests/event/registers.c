@@ -36,7 +36,7 @@ static bool is_in_loop(__u64 ip)
 	return ip >= (uintptr_t)register_loop_begin && ip < (uintptr_t)register_loop_end;
 }
 
-/* Returns whether the registers are those after the instruction (PRECISE). */
+/* Returns whether registers have the values after the instruction (PRECISE). */
 static bool are_after_instruction(void)
 {
 	return env_number("PRECISE", 0);

@@ -238,7 +238,7 @@ TEST_F(event, samples_lost_by_new_periods_are_reported)
 	__u64 count[2], expected = 0;
 	int i;
 
-	/* perf does not report these. */
+	/* Tests only the module: perf does not report such samples. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	attr.read_format = PERF_FORMAT_LOST;

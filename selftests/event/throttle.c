@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * More samples than a CPU can take: sampling is suspended, which records report. Samples in that
- * time are counted as lost. The sum of read and lost samples is complete, and the count is exact.
+ * If a CPU gets more samples than it can take, sampling is suspended, and records report this.
+ * Samples in that time are counted as lost. The sum of read and lost samples is complete, and the
+ * count is exact.
  */
 #include <fcntl.h>
 #include <sched.h>

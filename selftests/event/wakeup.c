@@ -324,7 +324,10 @@ TEST_F(event, signal_is_not_sent_to_the_process_of_another_user)
 	EXPECT_EQ(0, __atomic_load_n(&signals, __ATOMIC_RELAXED));
 }
 
-/* Executes the same loop on two CPUs at once, or twice on the only one. Returns the exit code. */
+/*
+ * Executes the same loop on two CPUs at once; on a machine with one CPU, twice. Returns the exit
+ * code.
+ */
 static int loop_twice(unsigned long n)
 {
 	cpu_set_t cpus;

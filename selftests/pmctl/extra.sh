@@ -21,7 +21,7 @@ count_of() {
 	echo "$errors" | grep -F ";$1;" | cut -d ';' -f 1
 }
 
-# is_close NUMBER COUNT: succeeds if COUNT is NUMBER and up to a twentieth more
+# is_close NUMBER COUNT: succeeds if COUNT is at least NUMBER, and at most a twentieth more
 # shellcheck disable=SC2317 # check calls it
 is_close() {
 	[ "$2" -ge "$1" ] && [ "$2" -lt $(($1 + $1 / 20)) ]

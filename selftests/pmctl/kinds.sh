@@ -31,7 +31,7 @@ at_end='kill $server 2>/dev/null; rmdir "$root/a" "$root/b" 2>/dev/null; umount 
 mount -t cgroup2 none "$root"
 mkdir "$root/a"
 
-# is_close NUMBER COUNT: succeeds if COUNT is NUMBER and up to a twentieth more
+# is_close NUMBER COUNT: succeeds if COUNT is at least NUMBER, and at most a twentieth more
 # shellcheck disable=SC2317 # check calls it
 is_close() {
 	[ "$2" -ge "$1" ] && [ "$2" -lt $(($1 + $1 / 20)) ]

@@ -168,7 +168,8 @@ else
 	skip "doctor finds that all probes are off" "this kernel has no $probes"
 fi
 
-# wrapped_mappings: lets a wrapped perf record a program; $mappings is what fdinfo of perf's events says about mappings
+# wrapped_mappings: lets a wrapped perf record a program; $mappings has the lines on mappings in the
+# fdinfo of perf's events
 wrapped_mappings() {
 	# shellcheck disable=SC2016 # the inner shell expands it
 	try pmctl wrap -- perf record -q -o wrapped.data -e instructions:u -c 1000003 -- \

@@ -25,7 +25,7 @@ record() {
 }
 
 # sample_fields CHAINS: prints the fields and addresses of script's output. Before a call chain
-# pmctl prints the sample's address, too. Names are left out: perf may choose another one for a
+# pmctl prints the sample's address, too. Names are left out: perf may choose another name for a
 # place.
 # shellcheck disable=SC2317 # check calls it
 sample_fields() {

@@ -122,8 +122,8 @@ is "pmctl says nothing about names" "" "$errors"
 try pmctl wrap -- perf stat -e instructions:u -o "$counts" -- "$loop" 50000
 is "pmctl says nothing about perf stat" "" "$errors"
 
-# perf record -a also opens an event that never happens. One program runs before, and another one, which
-# is no child of perf's, is executed during the recording.
+# perf record -a also opens an event that never happens. One program already runs before the
+# recording. Another program, which is no child of perf's, is executed during the recording.
 "$here/pmctl_turns" 1000000 >"$dir/turns" &
 program_pid=$!
 {

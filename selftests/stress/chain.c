@@ -497,7 +497,7 @@ TEST_F_TIMEOUT(chain_stress, stack_changes_while_it_is_read, MINUTES * 60)
 	expect_no_leaks(_metadata, &self->leaks);
 }
 
-/* The stack of a handler: that of the thread, or one at lower or at higher addresses. */
+/* The stack of a handler: the thread's stack, or another stack at lower or at higher addresses. */
 enum handler_stack { THREAD_STACK, LOWER_STACK, HIGHER_STACK, PLACES };
 
 #define STACK	(256 * 1024)

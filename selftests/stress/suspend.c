@@ -206,7 +206,7 @@ TEST_F_TIMEOUT(suspend, events_of_all_cpus_continue_after_sleep, 36000)
 	close_without_leaks(_metadata, self);
 }
 
-/* The count of a cgroup grows by what its task executes, beside an event of the task. */
+/* The count of a cgroup grows by the instructions of its task, while the task has an event, too. */
 TEST_F_TIMEOUT(suspend, event_of_a_cgroup_counts_its_task_over_sleep, 36000)
 {
 	struct perf_event_attr attr = event_instructions();

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Writes of other users to the registers that all counters share: by Linux perf for Intel PT or for
- * a BPF program, by KVM, or, as in this test, by a program through /dev/cpu/N/msr. The module
- * restores the registers and reports the gap, so that no trace or count that misses events looks
- * complete.
+ * Other users may write to the registers that all counters share: Linux perf for Intel PT or for a
+ * BPF program, KVM, or, as in this test, a program through /dev/cpu/N/msr. The module restores the
+ * registers and reports the gap. So no trace or count that misses events looks complete.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -115,8 +115,8 @@ TEST_F(throttle, no_event_is_lost)
 }
 
 /*
- * Sampling resumes at the next tick. A COUNT record has the events up to that tick, and another one
- * is written by STOP.
+ * Sampling resumes at the next tick. A COUNT record has the events up to that tick, and STOP writes
+ * a second COUNT record.
  */
 TEST_F(throttle, throttled_cpu_samples_again)
 {

@@ -23,7 +23,7 @@
 
 #define PAGES	256
 #define N	2000000UL
-/* Number of event ids; those below 32 are Fuchsia's own. */
+/* The number of event ids; ids below 32 are Fuchsia's own. */
 #define ALL	(PERFMON_MISC_EVENT_MPERF + 1)
 
 /* Energy per instruction, in the unit of the records: 2^-32 Joules */
