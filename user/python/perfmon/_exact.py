@@ -18,7 +18,7 @@ EVENTS = ("instructions:u", "branches:u")
 SCHEMA = "pmctl-bench-v1"
 
 MAX_PASSES = 40
-"""The largest number of passes, reached if no three in a row have equal counts. The interpreter adapts in about ten."""
+"""The largest number of passes, if no three in a row are equal. The interpreter adapts in about ten passes."""
 
 
 LATER_ADVICE = "Pass a function that runs it, such as `lambda: list(f())` or `lambda: asyncio.run(f())`."
