@@ -72,7 +72,7 @@ pub(super) unsafe extern "C" fn on_switch_beside_perf(
     // tracepoint `sched_switch`, and its arguments: the caller promises that this is called for that tracepoint, and has
     // passed the arguments.
     unsafe {
-        if ffi::perfmon_rdpmc_has(next) {
+        if ffi::perfmon_rdpmc_may_have(next) {
             on_slow_switch(preempt, prev, next, prev_state);
         } else {
             on_switch(data, preempt, prev, next, prev_state);
@@ -136,7 +136,7 @@ fn exchange_contexts_slowly(
 #[inline(always)]
 fn hide_counters_from(here: ThisCpu<'_>, task: *const bindings::task_struct) {
     // SAFETY: The function requires a task that is alive: `task` is current or is being switched to.
-    if here.percpu().task_counters.get() != 0 && unsafe { ffi::perfmon_rdpmc_has(task) } {
+    if here.percpu().task_counters.get() != 0 && unsafe { ffi::perfmon_rdpmc_may_have(task) } {
         here.pmu().hide_counters(here);
     }
 }

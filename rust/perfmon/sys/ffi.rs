@@ -339,8 +339,8 @@ unsafe extern "C" {
     pub fn perfmon_rdpmc_end(mm: *mut mm_struct);
     #[doc = " Takes the right to use RDPMC from a new task that has an mm of its own: the\n kernel has copied the number of mappings to that mm, but not the mappings."]
     pub fn perfmon_rdpmc_clear(child: *mut task_struct);
-    #[doc = " Returns whether the task may use RDPMC, in any context."]
-    pub fn perfmon_rdpmc_has(task: *const task_struct) -> bool;
+    #[doc = " Returns whether the task may use RDPMC, or may get the right at this moment. In any\n context."]
+    pub fn perfmon_rdpmc_may_have(task: *const task_struct) -> bool;
     #[doc = " Returns whether any program may use RDPMC. To be called while the module has no\n mappings: then perf has left the right to children of programs that had mapped\n the page of an event. Looks at all tasks."]
     pub fn perfmon_rdpmc_left_by_perf() -> bool;
     #[doc = " Returns whether a fork may be under way that has copied the right to use RDPMC\n from a program that has lost it since. Looks at all tasks."]

@@ -433,8 +433,11 @@ void perfmon_rdpmc_end(struct mm_struct *mm);
  * kernel has copied the number of mappings to that mm, but not the mappings.
  */
 void perfmon_rdpmc_clear(struct task_struct *child);
-/* Returns whether the task may use RDPMC, in any context. */
-bool perfmon_rdpmc_has(const struct task_struct *task);
+/*
+ * Returns whether the task may use RDPMC, or may get the right at this moment. In any
+ * context.
+ */
+bool perfmon_rdpmc_may_have(const struct task_struct *task);
 /*
  * Returns whether any program may use RDPMC. To be called while the module has no
  * mappings: then perf has left the right to children of programs that had mapped

@@ -107,14 +107,40 @@ static void find_mm_here(void *arg)
 }
 
 /*
+ * The number of programs that are getting the right. Meanwhile a switch hides the
+ * counters from each program. Otherwise a CPU could look for the right just before
+ * the program gets it, and load the mm just after that: the program would find the
+ * counts of other tasks until the mm is loaded anew.
+ */
+static atomic_t beginning = ATOMIC_INIT(0);
+
+static void do_nothing(void *unused)
+{
+}
+
+/* From here on, each switch that begins hides the counters, and no other is under way. */
+static void begin_to_hide(void)
+{
+	atomic_inc(&beginning);
+	/* Interrupts are off during a switch, so it ends before its CPU answers. */
+	on_each_cpu(do_nothing, NULL, true);
+}
+
+static void end_to_hide(void)
+{
+	atomic_dec(&beginning);
+}
+
+/*
  * Makes the CPUs that have loaded the mm load it anew, after the caller has
- * changed its number of mappings. Returns false if a CPU is too busy to do so.
+ * changed its number of mappings. Does not wait for the CPUs in @busy, whose work
+ * is still under way. Returns false if a CPU is too busy to do so, and adds such CPUs to @busy.
  *
  * All CPUs are called. A CPU that was about to load the mm may have read the number,
  * or looked for users of the context switch, before the change. Such a CPU has loaded
  * the mm when it answers the call, so find_mm_here() finds the mm.
  */
-static bool load_mm_anew(struct mm_struct *mm)
+static bool load_mm_anew(struct mm_struct *mm, struct cpumask *busy)
 {
 	struct mm_cpu_search search = { .mm = mm };
 	cpumask_var_t cpus;
@@ -127,23 +153,49 @@ static bool load_mm_anew(struct mm_struct *mm)
 	zalloc_cpumask_var(&cpus, GFP_KERNEL | __GFP_NOFAIL);
 	search.cpus = cpus;
 	on_each_cpu(find_mm_here, &search, true);
+	cpumask_andnot(cpus, cpus, busy);
 	done = cpu_works_do(&works, cpus);
+	cpumask_or(busy, busy, cpus);
 	free_cpumask_var(cpus);
+	return done;
+}
+
+/*
+ * Counts the end of a mapping. Returns whether the program has to lose the right. An mm
+ * without users belongs to a program that has exited.
+ */
+static bool end_last_mapping(struct mm_struct *mm)
+{
+	return atomic_dec_and_test(&mm->context.perf_rdpmc_allowed) &&
+	       atomic_read(&mm->mm_users);
+}
+
+/* Gives the right to a program that has none. Returns false if a CPU is too busy. */
+static bool give_right(struct mm_struct *mm)
+{
+	cpumask_var_t busy;
+	bool done = true;
+
+	zalloc_cpumask_var(&busy, GFP_KERNEL | __GFP_NOFAIL);
+	begin_to_hide();
+	if (atomic_inc_return(&mm->context.perf_rdpmc_allowed) == 1)
+		done = load_mm_anew(mm, busy);
+	/*
+	 * If a CPU is busy, the program has the right on the others, which
+	 * have loaded the mm anew.
+	 */
+	if (!done && end_last_mapping(mm))
+		load_mm_anew(mm, busy);
+	end_to_hide();
+	free_cpumask_var(busy);
 	return done;
 }
 
 bool perfmon_rdpmc_begin(struct mm_struct *mm)
 {
 	WRITE_ONCE(right_was_given, true);
-	if (atomic_inc_return(&mm->context.perf_rdpmc_allowed) == 1 &&
-	    !load_mm_anew(mm)) {
-		/*
-		 * Takes the right to use RDPMC back: the program has it on the CPUs
-		 * that have loaded the mm anew.
-		 */
-		perfmon_rdpmc_end(mm);
+	if (!atomic_inc_not_zero(&mm->context.perf_rdpmc_allowed) && !give_right(mm))
 		return false;
-	}
 	/*
 	 * This CPU has loaded the mm anew, too. If PCE is clear, no mm may use
 	 * RDPMC.
@@ -161,13 +213,13 @@ void perfmon_rdpmc_begin_again(struct mm_struct *mm)
 
 void perfmon_rdpmc_end(struct mm_struct *mm)
 {
-	/*
-	 * An mm without users belongs to a program that has exited, so no right has
-	 * to be taken.
-	 */
-	if (atomic_dec_and_test(&mm->context.perf_rdpmc_allowed) &&
-	    atomic_read(&mm->mm_users))
-		load_mm_anew(mm);
+	cpumask_var_t busy;
+
+	if (!end_last_mapping(mm))
+		return;
+	zalloc_cpumask_var(&busy, GFP_KERNEL | __GFP_NOFAIL);
+	load_mm_anew(mm, busy);
+	free_cpumask_var(busy);
 }
 
 void perfmon_rdpmc_clear(struct task_struct *child)
@@ -176,9 +228,14 @@ void perfmon_rdpmc_clear(struct task_struct *child)
 		atomic_set(&child->mm->context.perf_rdpmc_allowed, 0);
 }
 
-bool perfmon_rdpmc_has(const struct task_struct *task)
+static bool has_right(const struct task_struct *task)
 {
 	return task->mm && atomic_read(&task->mm->context.perf_rdpmc_allowed);
+}
+
+bool perfmon_rdpmc_may_have(const struct task_struct *task)
+{
+	return has_right(task) || (task->mm && atomic_read(&beginning));
 }
 
 bool perfmon_rdpmc_left_by_perf(void)
@@ -190,7 +247,7 @@ bool perfmon_rdpmc_left_by_perf(void)
 	for_each_process_thread(process, thread) {
 		/* The mm is there as long as the lock is held. */
 		task_lock(thread);
-		found = perfmon_rdpmc_has(thread);
+		found = has_right(thread);
 		task_unlock(thread);
 		if (found)
 			goto out;
