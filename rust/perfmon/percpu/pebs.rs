@@ -197,6 +197,11 @@ impl PebsState {
         }
     }
 
+    /// Empties the buffer: forgets the records in it.
+    pub(crate) fn empty_buffer(&self) {
+        self.set_ds_word(DsWord::INDEX, self.start.get());
+    }
+
     /// Returns a word of the DS area; 0 while the processor does not use the area.
     fn ds_word(&self, word: DsWord) -> u64 {
         match self.ds_word_address(word) {

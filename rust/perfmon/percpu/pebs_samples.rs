@@ -8,7 +8,7 @@ use crate::{
         counter::{each_counter, CounterId},
         pebs::{
             AccessBranchRecord, AccessRecord, AccessRegisterRecord, BasicRecord, BranchRecord,
-            DsWord, FullRecord, LongRecord, MergedRecord, PebsFormat, PebsRecord, RecordGroups,
+            FullRecord, LongRecord, MergedRecord, PebsFormat, PebsRecord, RecordGroups,
             RecordLayout, RegisterBranchRecord, RegisterRecord, SingleRecord,
         },
         precise::next_period,
@@ -84,7 +84,7 @@ impl PerCpu {
         // register, the words are valid for the type all the same, and `write_samples` detects the
         // wrong groups.
         unsafe { write(self, here, has_branches, write_single) };
-        self.pebs.set_ds_word(DsWord::INDEX, self.pebs.start.get());
+        self.pebs.empty_buffer();
     }
 
     /// Writes the samples for the records in the buffer.

@@ -78,6 +78,11 @@ impl Pmu {
         if !pebs.has_ds_area() {
             self.begin_pebs(here, format);
         }
+        if pebs.armed_counters.get() == 0 {
+            // A few processors write a record shortly after its counter was stopped. Such a record
+            // is of the task before, and must not become a sample of this counter.
+            pebs.empty_buffer();
+        }
         if matches!(format, PebsFormat::Merged) {
             // The write to `PEBS_ENABLE` below puts merged records of other counters into the buffer, which has to have
             // room for them.
