@@ -39,7 +39,7 @@ pub(crate) fn setup2(client: &Client, request: abi::pmc2) -> Result {
     if has_reserved_bits(&request) {
         return Err(EINVAL);
     }
-    let kind = pmu::common().kinds.named(request.pmc2_type)?;
+    let kind = pmu::common().kinds.kind_of_type(request.pmc2_type)?;
     set_up(client, request.pmc2_num, request.pmc2_select, kind)
 }
 

@@ -13,10 +13,10 @@ use kernel::{
 /// Callbacks for CPUs that come online and go offline, called on the CPU itself, in a task that is
 /// bound to this CPU.
 pub(crate) trait HotplugCallbacks {
-    /// Called when the CPU has come online, and at the registration if the CPU is online then.
+    /// Called when the CPU has come online, and by the registration on each CPU that is already online.
     fn online(here: ThisCpu<'_>);
-    /// Called before the CPU goes offline, and before the callbacks are unregistered if the CPU is
-    /// online then.
+    /// Called before the CPU goes offline, and by the unregistration on each CPU that is still
+    /// online.
     fn offline(here: ThisCpu<'_>);
 }
 

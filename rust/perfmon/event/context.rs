@@ -64,7 +64,7 @@ impl<'a> HeldContext<'a> {
     pub(super) fn of_task(here: ThisCpu<'a>) -> Option<Self> {
         // INVARIANT: `task_context` is the context that is loaded on this CPU; in this folder a `ThisCpu` exists only
         // while interrupts are off.
-        Context::loaded_on(here.percpu()).map(Self)
+        Context::loaded_task_context(here.percpu()).map(Self)
     }
 
     /// Returns the context of this CPU's events, if it is loaded. The context is loaded while the
@@ -200,7 +200,7 @@ impl Context {
 
     /// Returns the context of the task that runs on this CPU, if it is loaded.
     #[inline(always)]
-    pub(super) fn loaded_on(percpu: &PerCpu) -> Option<&Self> {
+    pub(super) fn loaded_task_context(percpu: &PerCpu) -> Option<&Self> {
         // SAFETY: `from_address` requires a context that is alive, or 0: this CPU sets
         // `task_context` to 0 before the context is given to RCU. RCU frees the context only after
         // the caller has left this CPU, and the caller can't leave the CPU while it borrows

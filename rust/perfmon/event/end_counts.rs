@@ -13,7 +13,7 @@ use crate::{
 };
 use core::{ptr::NonNull, slice};
 use kernel::{
-    alloc::flags::{GFP_ATOMIC, __GFP_NOWARN},
+    alloc::flags::{__GFP_NOWARN, GFP_ATOMIC},
     cpu::CpuId,
     prelude::*,
     task::Task,
@@ -140,13 +140,13 @@ impl EndCounts {
         let cpus = || self.records.iter().map(|record| record.cpu.as_u32());
         let mut next_cpu = cpus().min();
         while let Some(cpu) = next_cpu {
-            self.write_on(cpu);
+            self.write_cpu_records(cpu);
             next_cpu = cpus().filter(|&other| other > cpu).min();
         }
     }
 
     /// Writes the records for the ring of a CPU. Each call to the CPU writes many records.
-    fn write_on(&self, cpu: u32) {
+    fn write_cpu_records(&self, cpu: u32) {
         let task: &Task = current!();
         let records_left = |written_count| {
             let records = self.records.iter();

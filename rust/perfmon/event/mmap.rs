@@ -75,7 +75,7 @@ fn allow_rdpmc(event: &Event, area: &Area<'_>) -> bool {
     }
     SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
     let _memory = event.mapped_memory.lock();
-    mappings.own_count.fetch_sub(1, SeqCst);
+    mappings.count_in_mm.fetch_sub(1, SeqCst);
     false
 }
 
@@ -136,7 +136,7 @@ pub(super) fn mapping_added(event: &Event, area: &Area<'_>) {
         // SAFETY: The function requires an mm that has the right to use RDPMC: the mapping that is copied gives that
         // right, as its mark says.
         unsafe { ffi::perfmon_rdpmc_begin_again(area.mm()) };
-        mappings.own_count.fetch_add(1, SeqCst);
+        mappings.count_in_mm.fetch_add(1, SeqCst);
     }
     mappings.total_count.fetch_add(1, SeqCst);
 }
@@ -147,7 +147,7 @@ fn end_mapping(event: &Event, area: &Area<'_>) -> Option<NonNull<UserPage>> {
     let mut memory = event.mapped_memory.lock();
     let start = memory.page.as_ref().map(|page| page.start());
     if area.has_rdpmc_mark() {
-        mappings.own_count.fetch_sub(1, SeqCst);
+        mappings.count_in_mm.fetch_sub(1, SeqCst);
     }
     mappings.total_count.fetch_sub(1, SeqCst);
     if !mappings.is_empty() || !memory.has_own_ring {

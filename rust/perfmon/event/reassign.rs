@@ -13,7 +13,7 @@
 //!
 //! Two sorts of events never move: events that take turns, since their slots choose among several counters; and precise
 //! events, whose samples the processor may not have delivered yet. Other programs can't open events during a move, so a
-//! move is limited to [`MAX_MOVED_EVENTS`], the search for single events to [`MAX_STEPS`], and the search for tasks that
+//! move is limited to [`MAX_MOVED_EVENTS`], the search for events that move alone to [`MAX_STEPS`], and the search for tasks that
 //! have inherited events to [`MAX_SEARCHED_CONTEXTS`].
 
 use super::{

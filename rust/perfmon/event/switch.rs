@@ -49,7 +49,7 @@ pub(super) unsafe extern "C" fn on_switch(
     // SAFETY: `TASKS.find` requires preemption to be off: the scheduler calls the tracepoint with interrupts off,
     // which they are until this function returns, after the last use of the context.
     let incoming = unsafe { TASKS.find(next) };
-    let outgoing = Context::loaded_on(here.percpu());
+    let outgoing = Context::loaded_task_context(here.percpu());
     if outgoing.is_some() || incoming.is_some() {
         exchange_contexts(here, outgoing, incoming, |_| ());
     }
@@ -105,7 +105,7 @@ unsafe fn on_slow_switch(
     // The processor's records do not name their task. The current task is still `prev`.
     here.pmu().convert_records_at_switch(here);
     record::write_switch(here, &TaskChange::SwitchOut(is_runnable), prev, next);
-    let outgoing = Context::loaded_on(here.percpu());
+    let outgoing = Context::loaded_task_context(here.percpu());
     if outgoing.is_none() && incoming.is_none() {
         cgroup::switch_to(here, next);
         hide_counters_from(here, next);
@@ -248,7 +248,7 @@ pub(super) unsafe extern "C" fn on_last_sample() {
     // SAFETY: `from_address` requires a context that is alive, or 0: the address is 0 or the
     // address of a CPU's context, which is not freed before the module's exit.
     let cpu_context = unsafe { Context::from_address(percpu.cpu_context.acquire()) };
-    let contexts = [Context::loaded_on(percpu), cpu_context];
+    let contexts = [Context::loaded_task_context(percpu), cpu_context];
     for context in contexts.into_iter().flatten() {
         context.with_current_slots(here, |loaded_here, slots| {
             if let Some(here) = loaded_here {
@@ -294,7 +294,7 @@ pub(crate) fn set_up_tampered(here: ThisCpu<'_>) {
 pub(crate) fn unload_contexts(here: ThisCpu<'_>) {
     exchange_contexts_slowly(
         here,
-        Context::loaded_on(here.percpu()),
+        Context::loaded_task_context(here.percpu()),
         None,
         Task::current_raw(),
     );

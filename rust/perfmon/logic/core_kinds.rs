@@ -232,7 +232,7 @@ impl CoreKinds {
     /// # Errors
     ///
     /// [`InvalidCounter::Kind`] if no kind has this type.
-    pub fn named(&self, perf_type: u32) -> Result<Option<CoreKind>, InvalidCounter> {
+    pub fn kind_of_type(&self, perf_type: u32) -> Result<Option<CoreKind>, InvalidCounter> {
         if perf_type == 0 {
             return Ok(None);
         }
@@ -524,7 +524,7 @@ mod tests {
         let mut kinds = hybrid();
         kinds.set_types(|kind| [Some(PERF_TYPE_RAW), Some(ATOM), None][kind.number()]);
         let named = |kinds: &CoreKinds, perf_type| {
-            let kind = kinds.named(perf_type);
+            let kind = kinds.kind_of_type(perf_type);
             kind.map(|kind| kind.map(CoreKind::number))
         };
         assert_eq!(named(&kinds, 0), Ok(None));

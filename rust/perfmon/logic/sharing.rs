@@ -168,7 +168,7 @@ impl<T: Copy + PartialEq> ValueCounts<T> {
         }
     }
 
-    /// Returns the values that are kept. Other events may have further values.
+    /// Returns the values that have a place in `counted`. The events in `uncounted` may have other values.
     fn kept_values(&self) -> impl Iterator<Item = T> + '_ {
         let counted = self.counted.iter().filter(|(_, count)| *count != 0);
         counted.map(|(value, _)| *value)
@@ -250,7 +250,7 @@ impl CounterUsers {
 
     /// Returns whether all events are of this kind.
     #[must_use]
-    pub const fn are_all_of(&self, kind: TargetKind) -> bool {
+    pub const fn are_all_of_kind(&self, kind: TargetKind) -> bool {
         self.counts_of(kind).all_events == self.count()
     }
 
@@ -258,7 +258,7 @@ impl CounterUsers {
     /// same event select on each kind of core that counts them.
     #[must_use]
     pub const fn may_overlap(&self) -> bool {
-        !self.are_all_of(TargetKind::Task) && !self.are_all_of(TargetKind::Cpu)
+        !self.are_all_of_kind(TargetKind::Task) && !self.are_all_of_kind(TargetKind::Cpu)
     }
 
     /// Returns the event select of one of the events, on each kind of core.

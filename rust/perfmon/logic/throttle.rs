@@ -77,9 +77,10 @@ impl Limits {
         }
     }
 
-    /// Returns the part of a handler's cycles that the budget does not pay. Without a limit of the
-    /// time, these are all cycles beyond one tick: a handler takes longer only if a hypervisor has
-    /// stopped the CPU meanwhile, which does not keep the tick off.
+    /// Returns the cycles of a handler that are not charged to the budget. With a limit of the time
+    /// there are none. Without a limit, these are all cycles beyond one tick: a handler takes longer
+    /// than a tick only if a hypervisor has stopped the CPU, and then the tick has not been held up
+    /// by interrupts.
     #[must_use]
     pub const fn exempt_cycles(&self, handler_cycles: u64) -> u64 {
         let is_time_limited = self.per_tick <= self.tick;

@@ -310,7 +310,7 @@ impl Config {
     }
 }
 
-/// Returns the id, the rate and the flags in each entry.
+/// Returns the id, the rate and the flags of each event of a config.
 fn rows(raw: &abi::perfmon_config) -> impl Iterator<Item = ((&u16, &u32), &u32)> {
     raw.events.iter().zip(&raw.rate).zip(&raw.flags)
 }

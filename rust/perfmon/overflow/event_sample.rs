@@ -132,7 +132,7 @@ fn account_for_due_samples(
     written: u64,
 ) -> u64 {
     let period = sampled.period.get();
-    let unrecorded = sampled.unrecorded(total);
+    let unrecorded = sampled.unrecorded_events(total);
     let due_samples = if unrecorded < period.wrapping_mul(2) {
         u64::from(unrecorded >= period)
     } else {
@@ -280,7 +280,7 @@ fn lose_suspended_samples(
     // The period of a precise event stays, since the processor loads the counter with it.
     if !sampler.sampling.is_precise {
         let elapsed = now.wrapping_sub(time.get());
-        let period = period_for(sampled.unrecorded(total), elapsed, interval);
+        let period = period_for(sampled.unrecorded_events(total), elapsed, interval);
         sampled.period.set(sampled.period.get().max(period));
     }
     let events_left = lose_overdue_samples(sampled, sampler, total);
@@ -303,7 +303,7 @@ pub(super) fn lose_overdue_samples(sampled: &SampledCounter, sampler: &Sampler, 
 fn shorten_period(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, elapsed: u64, interval: u64) {
     let sampled = here.percpu().sampled_counter(counter);
     pmu.reload(here, counter, |total| {
-        let events_since_sample = sampled.unrecorded(total);
+        let events_since_sample = sampled.unrecorded_events(total);
         let events_left = sampled.period.get().saturating_sub(events_since_sample);
         let new_period = period_for_interval(events_since_sample, elapsed, interval);
         if events_left <= new_period {

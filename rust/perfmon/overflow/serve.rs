@@ -193,13 +193,13 @@ fn serve_overflows_acknowledged_by_perf(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs
 fn drain_overflows(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     /// The round in which sampling is suspended: after so many rounds, the counters probably
     /// overflow because they count the handler itself.
-    const SUSPEND_ROUND: u32 = 8;
+    const SAMPLING_SUSPENSION_ROUND: u32 = 8;
     /// The largest number of rounds. More rounds with overflows are possible only if the status register is stuck.
     const MAX_ROUNDS: u32 = 64;
 
     let mut served_count = 0;
     for round in 0..MAX_ROUNDS {
-        if round == SUSPEND_ROUND {
+        if round == SAMPLING_SUSPENSION_ROUND {
             suspend(here);
         }
         // The mask is read in each round, since serving an overflow may stop counters.

@@ -12,13 +12,13 @@ use kernel::{bindings, prelude::*};
 
 impl Ownership {
     /// Returns the events that use the register; `None` if no event does.
-    fn users_of(&self, extra: ExtraValue) -> Option<&RegisterUsers> {
+    fn register_users_of(&self, extra: ExtraValue) -> Option<&RegisterUsers> {
         self.register_users[extra.kind.number()][extra.register.index()].as_ref()
     }
 
     /// Returns whether events use the register, all with this value.
     pub(crate) fn has_register_value(&self, extra: ExtraValue) -> bool {
-        self.users_of(extra)
+        self.register_users_of(extra)
             .is_some_and(|users| users.all_have(extra.value))
     }
 
@@ -29,7 +29,7 @@ impl Ownership {
     /// EBUSY if events use the register with another value, and may count at the same time.
     /// EOPNOTSUPP if a CPU lacks the register, EINVAL if a CPU refuses the value.
     pub(crate) fn check_register(&self, place: EventPlace, extra: ExtraValue) -> Result {
-        let users = self.users_of(extra);
+        let users = self.register_users_of(extra);
         if users.is_some_and(|users| !users.can_admit(place.kind, extra.value)) {
             return Err(EBUSY);
         }

@@ -271,7 +271,7 @@ impl Ownership {
     pub(crate) fn begin_exclusive(&mut self, kind: TargetKind) -> Result {
         let are_same_kind = self.owners.iter().flatten().all(|owner| match owner {
             Owner::Session(_) | Owner::Trace => false,
-            Owner::Events(users) => users.are_all_of(kind),
+            Owner::Events(users) => users.are_all_of_kind(kind),
         });
         if !are_same_kind {
             return Err(EBUSY);

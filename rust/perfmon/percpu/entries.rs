@@ -77,7 +77,7 @@ impl EntryIndex {
 pub(crate) struct EntryIndexCell(Word);
 
 impl EntryIndexCell {
-    /// Returns the index.
+    /// Returns the stored index; `None` if none is stored.
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<EntryIndex> {
         let index = (self.0.get() as u8).checked_sub(1)?;

@@ -26,10 +26,10 @@ use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 /// compiler keep the order.
 pub(crate) struct PendingPmi {
     /// The last tick (jiffies) in which one late PMI is expected; 0 if no PMI is expected.
-    until_jiffy: Word,
+    expected_until: Word,
     /// The last tick (jiffies) in which the PMI of an overflow is expected that was served while
     /// another late PMI was expected; 0 if no such PMI is expected. Only NMIs write it.
-    served_until_jiffy: Word,
+    still_expected_until: Word,
     /// The last tick (jiffies) of the window in which any number of late PMIs is expected; 0 before the first window.
     window_end_jiffy: Word,
 }
@@ -38,17 +38,17 @@ pub(crate) struct PendingPmi {
 #[must_use]
 pub(crate) struct Expectation {
     previous_jiffy: u64,
-    until_jiffy: u64,
+    expected_until: u64,
 }
 
 impl PendingPmi {
-    /// Expects one late PMI until the tick `until_jiffy`. To be called before a counter is marked inactive.
-    pub(crate) fn expect(&self, until_jiffy: u64) -> Expectation {
+    /// Expects one late PMI until the tick `expected_until`. To be called before a counter is marked inactive.
+    pub(crate) fn expect(&self, expected_until: u64) -> Expectation {
         let change = Expectation {
-            previous_jiffy: self.until_jiffy.get(),
-            until_jiffy: until_jiffy.max(1),
+            previous_jiffy: self.expected_until.get(),
+            expected_until: expected_until.max(1),
         };
-        self.until_jiffy.set(change.until_jiffy);
+        self.expected_until.set(change.expected_until);
         // The store comes before the stores that mark the counter inactive: from then on the
         // counter's PMI is late.
         compiler_fence(SeqCst);
@@ -60,20 +60,20 @@ impl PendingPmi {
     pub(crate) fn cancel(&self, change: Expectation) {
         let Expectation {
             previous_jiffy,
-            until_jiffy,
+            expected_until,
         } = change;
         // If the exchange fails, an NMI has ended the expectation, and nothing is left to cancel.
-        let _ = self.until_jiffy.replace(until_jiffy, previous_jiffy);
+        let _ = self.expected_until.replace(expected_until, previous_jiffy);
     }
 
     /// Returns whether an NMI has come since the expectation, and has ended it.
     pub(crate) fn has_ended(&self, change: &Expectation) -> bool {
-        self.until_jiffy.get() != change.until_jiffy
+        self.expected_until.get() != change.expected_until
     }
 
-    /// Expects any number of late PMIs until the tick `until_jiffy`. To be called by the overflow handler.
-    pub(crate) fn open_window(&self, until_jiffy: u64) {
-        self.window_end_jiffy.set(until_jiffy.max(1));
+    /// Expects any number of late PMIs until the tick `expected_until`. To be called by the overflow handler.
+    pub(crate) fn open_window(&self, expected_until: u64) {
+        self.window_end_jiffy.set(expected_until.max(1));
     }
 
     /// Ends the expectation, since this NMI serves an overflow. To be called by the overflow handler.
@@ -83,10 +83,10 @@ impl PendingPmi {
     /// PMI is still expected, until the same tick.
     #[inline(always)]
     pub(crate) fn end_expectation(&self) {
-        let until_jiffy = self.until_jiffy.get();
-        if until_jiffy != 0 {
-            self.served_until_jiffy.set(until_jiffy);
-            self.until_jiffy.set(0);
+        let expected_until = self.expected_until.get();
+        if expected_until != 0 {
+            self.still_expected_until.set(expected_until);
+            self.expected_until.set(0);
         }
     }
 
@@ -94,15 +94,15 @@ impl PendingPmi {
     /// one late PMI. To be called by the overflow handler.
     pub(crate) fn consume(&self, now: u64) -> bool {
         let expected = self.is_expected(now) || is_before_end(self.window_end_jiffy.get(), now);
-        self.until_jiffy.set(0);
-        self.served_until_jiffy.set(0);
+        self.expected_until.set(0);
+        self.still_expected_until.set(0);
         expected
     }
 
     /// Returns whether the one late PMI is still expected in the tick `now`.
     pub(crate) fn is_expected(&self, now: u64) -> bool {
-        is_before_end(self.until_jiffy.get(), now)
-            || is_before_end(self.served_until_jiffy.get(), now)
+        is_before_end(self.expected_until.get(), now)
+            || is_before_end(self.still_expected_until.get(), now)
     }
 }
 

@@ -95,13 +95,13 @@ impl SampledCounter {
 
     /// Returns the number of events up to `total` that were not recorded yet.
     #[inline(always)]
-    pub(crate) fn unrecorded(&self, total: u64) -> u64 {
+    pub(crate) fn unrecorded_events(&self, total: u64) -> u64 {
         total.wrapping_sub(self.recorded_total.get())
     }
 
     /// Returns the number of events up to `total` that were not recorded yet, and marks them as recorded.
     pub(crate) fn take_unrecorded(&self, total: u64) -> u64 {
-        let unrecorded = self.unrecorded(total);
+        let unrecorded = self.unrecorded_events(total);
         self.recorded_total.set(total);
         unrecorded
     }

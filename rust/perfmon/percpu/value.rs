@@ -59,11 +59,11 @@ impl CounterValue {
     pub(crate) fn init(&self, counter: Msr, width: Width, select: EventSelect) {
         self.total.set(0);
         self.total_at_reset.set(0);
-        self.continue_on(counter, width, select);
+        self.continue_on_counter(counter, width, select);
     }
 
     /// Continues the value on a counter that is stopped and was loaded with `width.load_value()`.
-    pub(crate) fn continue_on(&self, counter: Msr, width: Width, select: EventSelect) {
+    pub(crate) fn continue_on_counter(&self, counter: Msr, width: Width, select: EventSelect) {
         self.register.set(counter);
         self.select.set(select.stopped());
         self.mask.set(width.mask);

@@ -15,8 +15,8 @@ pub(super) fn expect_late_pmis(percpu: &PerCpu, has_drained: bool) {
         // The expectation lasts one tick longer than the expectation of a task that stops a
         // counter. So if the handler has interrupted such a task in the same tick, the task's
         // `cancel` does not mistake this expectation for its own.
-        let until_jiffy = jiffies_after(MAX_SKID).wrapping_add(1);
-        let _ = percpu.pending_pmi.expect(until_jiffy);
+        let expected_until = jiffies_after(MAX_SKID).wrapping_add(1);
+        let _ = percpu.pending_pmi.expect(expected_until);
     }
 }
 

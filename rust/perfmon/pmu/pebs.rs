@@ -324,7 +324,7 @@ impl Pmu {
             let (value, sampled) = (percpu.value(counter), percpu.sampled_counter(counter));
             let total = value.update_in_nmi(here, self.msrs(counter).read);
             let period = sampled.period.get();
-            let events_left = period.saturating_sub(sampled.unrecorded(total));
+            let events_left = period.saturating_sub(sampled.unrecorded_events(total));
             if events_left >= self.min_precise_load(value.select()).into() {
                 percpu.pebs.unmark_overdue(counter);
                 value.load(here, self.msrs(counter).write, events_left, total);

@@ -95,7 +95,7 @@ impl Pmu {
         let total = percpu
             .value(counter)
             .update_in_nmi(here, self.msrs(counter).read);
-        let events_since_sample = sampled.unrecorded(total);
+        let events_since_sample = sampled.unrecorded_events(total);
         let events_left = sampled.period.get().saturating_sub(events_since_sample);
         let new_events_left = period_for(events_since_sample, elapsed, interval);
         // The period is not made longer: at each tick that would delay the sample of an event that becomes ever rarer.
@@ -120,7 +120,7 @@ impl Pmu {
         let (value, sampled) = (percpu.value(counter), percpu.sampled_counter(counter));
         let (select, old_period) = (value.select(), sampled.period.get());
         let total = value.update_in_nmi(here, self.msrs(counter).read);
-        let events_since_sample = sampled.unrecorded(total);
+        let events_since_sample = sampled.unrecorded_events(total);
         let is_overdue = percpu.pebs.overdue_counters.get() & counter.bit() != 0;
         // After an overflow without a record, the processor writes the record and loads the counter at the next event.
         if is_overdue || events_since_sample >= old_period {

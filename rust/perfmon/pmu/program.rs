@@ -36,7 +36,7 @@ impl Pmu {
     pub(crate) fn reprogram(&self, here: ThisCpu<'_>, counter: CounterId, select: EventSelect) {
         let width = self.write_registers(here, counter, select);
         let value = here.percpu().value(counter);
-        value.continue_on(self.msrs(counter).read, width, select);
+        value.continue_on_counter(self.msrs(counter).read, width, select);
     }
 
     /// Writes the registers of a counter that is stopped, and caches its control values. Returns its width.

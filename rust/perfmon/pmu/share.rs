@@ -18,7 +18,12 @@ impl Pmu {
     /// needs, and must have updated the counter's total. Until the event select is written, the counter counts the old
     /// event.
     #[cold]
-    pub(crate) fn reselect(&self, here: ThisCpu<'_>, counter: CounterId, select: EventSelect) {
+    pub(crate) fn change_event_select(
+        &self,
+        here: ThisCpu<'_>,
+        counter: CounterId,
+        select: EventSelect,
+    ) {
         let percpu = here.percpu();
         let value = percpu.value(counter);
         let start_step = self.registers.control(counter, select, true);

@@ -137,7 +137,7 @@ fn start_and_scale(percpu: &PerCpu, id: MiscEvent) -> (u64, Scale) {
     )
 }
 
-/// Reads a register. Returns its value, extended to 64 bits.
+/// Reads the register of the value `id`. Returns the register's value, extended to 64 bits.
 fn read_extended(here: ThisCpu<'_>, id: MiscEvent) -> u64 {
     let architecture = common().capabilities.architecture;
     let Some(sensor) = id.sensor(architecture) else {

@@ -610,5 +610,5 @@ fn may_show_registers(regs: &pt_regs, task: *mut bindings::task_struct) -> bool 
 #[cold]
 fn unsaved_user_ip(regs: &pt_regs) -> u64 {
     // SAFETY: The function requires the registers of the interrupt, which it only reads: `regs` is a reference.
-    unsafe { ffi::perfmon_program_address(regs) }
+    unsafe { ffi::perfmon_unsaved_user_ip(regs) }
 }

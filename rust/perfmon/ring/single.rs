@@ -120,7 +120,7 @@ impl Sampler {
     /// Returns whether each precise sample has an interrupt of its own, for one of the reasons below. To be called with
     /// interrupts off.
     ///
-    /// - The attribute demands it.
+    /// - The attribute of the event requires an interrupt for each record.
     /// - Each sample has to notify programs.
     /// - The reader of the ring, which may be the ring of another event, is woken after a number of samples.
     pub(crate) fn needs_interrupt_per_record(&self) -> bool {

@@ -29,8 +29,8 @@ pub(super) const fn words(size: u32) -> usize {
     }
 }
 
-/// Writes the size in bytes. If it is not 0, also copies the stack, and writes the number of bytes that could be
-/// read.
+/// Writes `size`, in bytes. If `size` is not 0, also writes a copy of so much of the stack, and the number of bytes that
+/// could be read.
 #[cold]
 pub(super) fn put_stack(record: &mut Record<'_>, user_regs: Option<&pt_regs>, size: u32) {
     record.write_word(size.into());

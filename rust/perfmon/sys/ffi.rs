@@ -262,7 +262,7 @@ unsafe extern "C" {
     #[doc = " Returns the registers of the program that has called the kernel, or that an\n interrupt has interrupted. For callers outside of NMIs. NULL in a kernel thread,\n in execve(2), and if @task is neither NULL nor the current task."]
     pub fn perfmon_saved_user_regs(task: *const task_struct) -> *mut pt_regs;
     #[doc = " Returns the address at which the program continues after the system call or\n interrupt that has just begun, whose handler has not saved its registers yet;\n else 0."]
-    pub fn perfmon_program_address(regs: *const pt_regs) -> u64;
+    pub fn perfmon_unsaved_user_ip(regs: *const pt_regs) -> u64;
     #[doc = " Returns whether these registers are of 64-bit code, in a program or the\n kernel."]
     pub fn perfmon_regs_are_64(regs: *mut pt_regs) -> bool;
     #[doc = " Writes up to @room addresses of a call chain in the kernel, the innermost first,\n and returns the number of addresses. To be called by the NMI that has interrupted\n the kernel at @regs."]

@@ -298,7 +298,7 @@ struct pt_regs *perfmon_saved_user_regs(const struct task_struct *task);
  * interrupt that has just begun, whose handler has not saved its registers yet;
  * else 0.
  */
-u64 perfmon_program_address(const struct pt_regs *regs);
+u64 perfmon_unsaved_user_ip(const struct pt_regs *regs);
 /*
  * Returns whether these registers are of 64-bit code, in a program or the
  * kernel.

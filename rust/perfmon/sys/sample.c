@@ -205,7 +205,7 @@ static u64 interrupted_address(const struct pt_regs *regs)
 	return (frame[1] & SEGMENT_RPL_MASK) == USER_RPL ? frame[0] : 0;
 }
 
-u64 perfmon_program_address(const struct pt_regs *regs)
+u64 perfmon_unsaved_user_ip(const struct pt_regs *regs)
 {
 	/*
 	 * SYSCALL stores the address of the next instruction in RCX (Intel SDM,

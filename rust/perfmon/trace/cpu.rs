@@ -77,8 +77,9 @@ pub(super) unsafe fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffe
     let trace = &here.percpu().trace;
     let recorded_values = config.values(here, |_| true);
     let following_values = config.values(here, |role| role == EventRole::FollowsTimebase);
-    // SAFETY: `prepare_buffer` has the same requirements of `buffer` as this function, and the
-    // caller promises these.
+    // SAFETY: `prepare_buffer` requires that `buffer` has no writer, lives until `finish` has stopped
+    // recording on this CPU, and is written by nothing but this CPU until then: the caller promises
+    // all three.
     unsafe { prepare_buffer(trace, config, buffer) };
     set_masks(here, config, following_values != 0);
     program_counters(here, config);

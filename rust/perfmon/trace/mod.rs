@@ -154,7 +154,7 @@ pub(crate) fn define_event(trace: &Trace, request: abi::perfmon_event_definition
         return Err(EINVAL);
     }
     let pmu = pmu::common();
-    let kind = pmu.kinds.named(request.type_)?;
+    let kind = pmu.kinds.kind_of_type(request.type_)?;
     let capabilities = pmu.kinds.capabilities_of(kind, &pmu.capabilities);
     let select = EventSelect::from_abi(request.select, capabilities.select_bits)?;
     let id = EventId(request.id);

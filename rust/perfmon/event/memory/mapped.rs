@@ -52,8 +52,8 @@ pub(in crate::event) struct Mappings {
     pub(in crate::event) total_count: AtomicU32,
     /// The number of mappings in `mm`. Their areas are marked
     /// ([`Area::set_rdpmc_mark`](crate::sys::descriptor::Area::set_rdpmc_mark)).
-    pub(in crate::event) own_count: AtomicU32,
-    /// The address space of the counted program when the first mapping of `own_count` was made. A
+    pub(in crate::event) count_in_mm: AtomicU32,
+    /// The address space of the counted program when the first mapping of `count_in_mm` was made. A
     /// task that executes another program gets another address space, which does not have these
     /// mappings.
     mm: AtomicPtr<bindings::mm_struct>,
@@ -63,7 +63,7 @@ impl Mappings {
     fn new() -> Self {
         Self {
             total_count: AtomicU32::new(0),
-            own_count: AtomicU32::new(0),
+            count_in_mm: AtomicU32::new(0),
             mm: AtomicPtr::new(ptr::null_mut()),
         }
     }
@@ -75,27 +75,27 @@ impl Mappings {
 
     /// Returns whether there are mappings, and all belong to the program that `target` counts.
     pub(in crate::event) fn are_all_own(&self, target: &Target) -> bool {
-        let own_count = self.own_count.load(SeqCst);
-        own_count != 0
-            && own_count == self.total_count.load(SeqCst)
+        let count_in_mm = self.count_in_mm.load(SeqCst);
+        count_in_mm != 0
+            && count_in_mm == self.total_count.load(SeqCst)
             && target.is_task_with_mm(self.mm.load(SeqCst))
     }
 
-    /// Counts a mapping in `own_count`, if `mm` is the address space of the program that `target` counts, and no other
-    /// address space has mappings in `own_count`. Returns whether the mapping was counted. Must be called with the lock
+    /// Counts a mapping in `count_in_mm`, if `mm` is the address space of the program that `target` counts, and no other
+    /// address space has mappings in `count_in_mm`. Returns whether the mapping was counted. Must be called with the lock
     /// of [`MappedMemory::memory`] held.
     pub(in crate::event) fn count_own(
         &self,
         target: &Target,
         mm: *mut bindings::mm_struct,
     ) -> bool {
-        let is_first = self.own_count.load(SeqCst) == 0;
+        let is_first = self.count_in_mm.load(SeqCst) == 0;
         // The program that the task executed before may still have mappings.
         if !target.is_task_with_mm(mm) || !is_first && self.mm.load(SeqCst) != mm {
             return false;
         }
         self.mm.store(mm, SeqCst);
-        self.own_count.fetch_add(1, SeqCst);
+        self.count_in_mm.fetch_add(1, SeqCst);
         true
     }
 }

@@ -14,7 +14,7 @@ pub(in crate::event) struct Readings {
     /// The time of the readings, in TSC cycles.
     now: u64,
     /// The counters that were read, as a mask.
-    read_counters: u64,
+    already_read: u64,
 }
 
 impl Readings {
@@ -29,7 +29,7 @@ impl Readings {
         // `CounterId::NONE` counts as read, since its total never changes.
         Self {
             now,
-            read_counters: CounterId::NONE.bit(),
+            already_read: CounterId::NONE.bit(),
         }
     }
 
@@ -37,10 +37,10 @@ impl Readings {
     #[inline(always)]
     fn read_total(&mut self, here: ThisCpu<'_>, slot: &Slot) -> u64 {
         let value = here.percpu().value(slot.counter);
-        if self.read_counters & slot.counter.bit() != 0 {
+        if self.already_read & slot.counter.bit() != 0 {
             return value.total();
         }
-        self.read_counters |= slot.counter.bit();
+        self.already_read |= slot.counter.bit();
         match value.read_total(here, slot.msr) {
             Ok(total) => total,
             Err(_) => self.mark_implausible(here, slot),
@@ -80,7 +80,7 @@ impl Readings {
         if let Some(extra) = slot.event().config.extra {
             select = select.without_extra_register();
             if pmu::extra::set_register(here, slot.counter, extra) {
-                self.read_counters &= !slot.counter.bit();
+                self.already_read &= !slot.counter.bit();
             }
             if here
                 .percpu()
@@ -91,8 +91,8 @@ impl Readings {
             }
         }
         self.read_total(here, slot);
-        here.pmu().reselect(here, slot.counter, select);
-        self.read_counters &= !slot.counter.bit();
+        here.pmu().change_event_select(here, slot.counter, select);
+        self.already_read &= !slot.counter.bit();
     }
 
     /// Sets up anew the slots' counters that were tampered with. Skips counters on which windows of
@@ -110,7 +110,7 @@ impl Readings {
             if percpu.tampered.get() & !percpu.overlapping_counters.get() & slot.counter.bit() != 0
             {
                 here.pmu().set_up_tampered(here, slot.counter, select);
-                self.read_counters &= !slot.counter.bit();
+                self.already_read &= !slot.counter.bit();
             }
         }
     }
@@ -121,7 +121,7 @@ impl Readings {
     #[cold]
     #[inline(never)]
     fn mark_implausible(&mut self, here: ThisCpu<'_>, slot: &Slot) -> u64 {
-        self.read_counters &= !slot.counter.bit();
+        self.already_read &= !slot.counter.bit();
         slot.event().mark_broken();
         here.percpu().mark_tampered(slot.counter.bit());
         here.percpu().value(slot.counter).total()

@@ -410,7 +410,7 @@ impl LeaderIndex {
         Self(index as u32)
     }
 
-    /// Returns the index.
+    /// Returns the index of the slot; `None` for no slot.
     #[inline(always)]
     pub(super) fn index(self) -> Option<usize> {
         (self != Self::NONE).then_some(self.0 as usize)

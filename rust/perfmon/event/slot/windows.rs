@@ -79,9 +79,9 @@ impl Readings {
 
 impl Slots {
     /// Enables or disables an event by the fast path. Returns false, and changes nothing, if the
-    /// fast path is not possible: a slot of the context has a leader, a page, samples, turns or
-    /// other waits, or an event that differs between kinds of cores; a counter was tampered with;
-    /// or the event has no slot here.
+    /// fast path is not possible: a slot of the context has a leader, a page or samples, takes
+    /// turns, may wait for another reason, or has an event that differs between kinds of cores; a
+    /// counter was tampered with; or the event has no slot here.
     #[inline(always)]
     pub(in crate::event) fn set_enabled(
         &mut self,

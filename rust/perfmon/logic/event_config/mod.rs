@@ -40,7 +40,7 @@ pub struct EventConfig {
     pub is_same_on_all_cpus: bool,
     /// The fixed-function counter that counts exactly this event, on all kinds of cores that count it.
     pub fixed: Option<CounterId>,
-    /// The bits of the general counters that can count the event, on all kinds of cores that count it.
+    /// The general counters, as a mask, each of which can count the event on every kind of core that counts it.
     pub general: u64,
     /// The extra register that the event needs, and its value.
     pub extra: Option<ExtraValue>,
