@@ -30,7 +30,8 @@ run() {
 		awk '/usecs\/op/ { print $1; found = 1 } END { exit !found }' || cat "$out" >&2
 }
 
-# cost NAME CGROUPS OBSERVED : prints the line of a program in CGROUPS, with events of OBSERVED cgroups
+# cost NAME CGROUPS OBSERVED : prints the line NAME, of a program in the cgroups CGROUPS, with events of
+# the first OBSERVED cgroups (a number)
 cost() {
 	list=$(seq 0 $(($3 - 1)) | sed 's/^/b/' | tr '\n' ,)
 	list=${list%,}

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Measures the cost of recording a command, from the start of pmctl or perf to its end, including
-# the kernel's work. Prints a tab-separated line for each command: name, and its thousands of
-# instructions alone, with pmctl record and with perf record. For one CPU under icount.
+# the kernel's work. Prints a tab-separated line for each command: its name, and
+# the instructions, in thousands, without a recorder, under pmctl record, and under perf record. For
+# one CPU under icount.
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

@@ -90,7 +90,7 @@ static int read_cpus(int fd, int num, int cpu, int count, struct pmc_cpu_data *d
 
 /*
  * Returns the growth of a counter in loop_on_each_kind(). Not inlined, so that the instructions
- * around the loops are the same.
+ * around the loops are the same in every call.
  */
 static __s64 __attribute__((noinline)) count_loops(const int *cpus, int fd, int num, unsigned long n)
 {

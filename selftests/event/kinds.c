@@ -118,7 +118,7 @@ static bool is_close(unsigned long expected, __s64 count)
 
 /*
  * Returns the growth of the event's count in loop_on_each_kind(). Not inlined, so that the
- * instructions around the loops are the same.
+ * instructions around the loops are the same in every call.
  */
 static __s64 __attribute__((noinline)) count_loops(const int *cpus, int fd, unsigned long n)
 {

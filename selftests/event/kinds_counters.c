@@ -114,7 +114,7 @@ static int open_until_busy(struct __test_metadata *_metadata, FIXTURE_DATA(count
 
 /*
  * Puts the growth of each event's count in loop_on_each_kind() into @growth. Not inlined, so that
- * the instructions around the loops are the same.
+ * the instructions around the loops are the same in every call.
  */
 static void __attribute__((noinline)) count_loops(const FIXTURE_DATA(counters) *self,
 						  unsigned long n, __s64 growth[2 * NPMC])

@@ -697,7 +697,7 @@ static bool is_right_rate(__u64 wanted, unsigned long samples)
 /* If the CPU stands still, time passes without samples, and the loop is executed again. */
 #define ATTEMPTS	10
 
-/* The first period is that of an event that comes 10^9 times a second. */
+/* The first period is chosen for an event that happens 10^9 times a second. */
 static void sample_with_frequency(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 				  const FIXTURE_VARIANT(event) *variant, __u64 config)
 {

@@ -561,7 +561,7 @@ static void check_stale(const struct sample *s, void *data)
 	if (!is_between(s->ip, first_begin, first_end))
 		return;
 	t->samples++;
-	/* The newest branch in a loop is that of the loop. */
+	/* The newest branch of a sample in a loop must be the loop's own jump. */
 	t->stale += s->branch_count && !is_between(s->branches[0].from, first_begin, first_end);
 }
 

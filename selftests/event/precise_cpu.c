@@ -209,8 +209,8 @@ TEST_F(event, samples_with_a_frequency_have_their_ids)
 	}
 	begin_samples(_metadata, variant, s, attr, self->cpu);
 	/*
-	 * The programs run long enough for the period to become that of the frequency. Samples are
-	 * read meanwhile, since a slow host has more of them.
+	 * The programs run until the period fits the frequency. The ring is read during the run,
+	 * since a slow host takes more samples.
 	 */
 	for (i = 0; i < 100; i++) {
 		labelled_loop(N);

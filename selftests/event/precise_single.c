@@ -305,7 +305,7 @@ static void check_addresses(const struct sample *s, void *data)
 		*kernel += s->user_registers[0] >> 63 || s->user_registers[1] >> 63;
 }
 
-/* The registers after SYSCALL are those of the kernel's entry. */
+/* A record after SYSCALL has the kernel's registers, which no sample may show as the program's. */
 TEST_F(event, registers_of_the_program_have_no_address_of_the_kernel)
 {
 	struct perf_event_attr attr = precise_every(EVEN);
@@ -399,7 +399,7 @@ TEST_F(event, samples_without_an_interrupt_are_exact_beside)
 	ASSERT_EQ(0, event_disable(single->fd));
 	ASSERT_EQ(0, event_disable(large->fd));
 	check_places(_metadata, variant, single, PERIOD, gettid(), LOOP_INSNS * n);
-	/* Between ENABLE and DISABLE of the other event there are two more calls. */
+	/* The other event also counts the calls for this one, so only its number of samples is known. */
 	expect_samples(_metadata, variant, large, 997, NULL, NULL);
 }
 
@@ -825,7 +825,7 @@ TEST_F(event, short_periods_in_the_kernel_lose_no_sample_unreported)
 }
 
 /*
- * Each interrupt delays the samples of the kernel, those of other events, too. A sample is reported
+ * Each interrupt delays the kernel's samples of all events. A sample is reported
  * as lost if the next one is due before it comes.
  */
 TEST_F(event, samples_that_another_event_delays_come_or_are_reported_as_lost)

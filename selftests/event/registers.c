@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Registers in samples: each value is at the position of its register. Also for 32 bits.
+ * Registers in samples: each value is at the position of its register. Is built for 32 bits, too.
  */
 #include <stdint.h>
 

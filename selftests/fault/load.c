@@ -3,8 +3,8 @@
  * Loads the module with a failure of its first allocation or copy, then of its second, and so on.
  * The module is not loaded, leaves nothing behind, and loads when no allocation fails.
  *
- * About four hundred allocations are those of the kernel and the module, and more than twice as
- * many are those of KUnit, unless it is switched off (kunit.autorun=0). FAULT_STEP=n makes every
+ * The kernel and the module make about four hundred allocations, and KUnit makes more than twice
+ * as many, unless it is switched off (kunit.autorun=0). FAULT_STEP=n makes every
  * n-th allocation fail; 1 means all.
  */
 #include <errno.h>

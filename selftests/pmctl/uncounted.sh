@@ -96,7 +96,7 @@ mkfifo go
 chmod 666 go
 "$here/pmctl_as" -4711 sh -c "read -r _ <go; exec $setuid 100000000000" &
 program=$!
-# Until then the process has other rights than pmctl.
+# Waits until the process has changed its user: before that, its rights differ from pmctl's.
 wait_until "grep -q '^Uid:.4711' /proc/$program/status"
 "$here/pmctl_as" -4711 pmctl top --stdio -d 0.5 -e instructions:u -c 100003 -p $program >live 2>&1 &
 top=$!

@@ -401,8 +401,8 @@ TEST_F(config, config_works_or_is_refused_and_changes_nothing)
 	EXPECT_EQ(0, trace_stop(&self->trace));
 
 	/*
-	 * If there is no previous config, the result is the same, and afterwards no config is
-	 * staged.
+	 * Without a previous config, STAGE returns the same result, and a config that is refused
+	 * leaves none staged.
 	 */
 	ASSERT_EQ(0, trace_free(&self->trace));
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));

@@ -82,7 +82,7 @@ static void add_event(struct perfmon_config *c, int i, __u16 id, __u32 rate, __u
 
 /*
  * Runs the trace over loop_on_each_kind(), and adds the records of each CPU up. Not inlined, so
- * that the instructions around the loops are the same.
+ * that the instructions around the loops are the same in every call.
  */
 static void __attribute__((noinline)) record_loops(struct __test_metadata *_metadata,
 						   FIXTURE_DATA(kinds) *self, unsigned long n,
