@@ -110,6 +110,8 @@ IGNORED = [
     (r"( in )\d+\.\d+ s\b", r"\1T s"),
     # Exact numbers are kept: they have 0.00.
     (r"\( \+- +(?!0\.00)\d+\.\d\d% \)", "( +- T% )"),
+    # The part of a period before the end of the program.
+    (r"\([\d,]+ in no sample\)", "(N in no sample)"),
     (r"\bLinux \d+\S*", "Linux V"),
     (r"\b[0-9a-f]{5,}(?=:| <|$)", "A"),
     (r"\b0x[0-9a-f]+(?=\(%rip\))", "A"),

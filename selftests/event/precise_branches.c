@@ -327,7 +327,6 @@ TEST_F(event, branches_of_the_kernel_lead_to_the_sample)
 	sampler_read(s, &sums, check_runs, &r);
 	EXPECT_LT(100UL, r.samples);
 	EXPECT_LT(50UL, r.kernel);
-	EXPECT_EQ(0UL, sums.lost);
 	EXPECT_FALSE(sums.malformed);
 	/* A sample in which the records have just been emptied has no branch. */
 	EXPECT_GE(2 + r.samples / 50, r.wrong) {
