@@ -437,4 +437,122 @@ TEST(open_event_counts_beside_an_opener_that_waits)
 	waitpid(pid, NULL, 0);
 }
 
+/* Makes a child that counts loops in @loops, once there is something to read from @start_pipe. */
+static void loop_in_child(int cpu, int start_pipe, unsigned long *loops)
+{
+	char byte;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (read(start_pipe, &byte, 1) != 1)
+		_exit(1);
+	if (!fork())
+		loop_without_end(cpu, loops);
+	for (;;)
+		pause();
+}
+
+/* Closes a descriptor when told by @start_pipe, whenever no other program wants the CPU. */
+static void close_when_told(int cpu, int start_pipe, int fd)
+{
+	const struct sched_param none = { 0 };
+	char byte;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pin_to_cpu(cpu);
+	if (sched_setscheduler(0, SCHED_IDLE, &none) || read(start_pipe, &byte, 1) != 1)
+		_exit(1);
+	close(fd);
+	_exit(0);
+}
+
+/* Forks a child that calls @run with a CPU, a pipe and @argument. Stores the other end of the pipe in @start. */
+#define FORK_ON(run, cpu, start, argument) ({					\
+	int fork_pipe[2], fork_pid = -1;					\
+										\
+	if (!pipe(fork_pipe))							\
+		fork_pid = fork();						\
+	if (!fork_pid) {							\
+		close(fork_pipe[1]);						\
+		run(cpu, fork_pipe[0], argument);				\
+	}									\
+	close(fork_pipe[0]);							\
+	*(start) = fork_pipe[1];						\
+	fork_pid;								\
+})
+
+/* The number of tasks with events of their own, among which a closed event looks for tasks that have inherited it. */
+#define OTHER_TASKS	500
+
+/*
+ * The siblings of a leader count while it is being closed, even if the program that closes it does not
+ * get to run: this program preempts it at any moment.
+ */
+TEST(siblings_count_beside_a_closer_that_waits)
+{
+	unsigned long *loops = map_shared(_metadata, sizeof(*loops));
+	struct perf_event_attr attr = branches(false);
+	int leader, sibling, home, cpu, start, go, rounds = 0;
+	const struct rlimit files = { OTHER_TASKS + 100, OTHER_TASKS + 100 };
+	struct rng rng = rng_seed(env_number("SEED", 1));
+	pid_t pid, closer, others[OTHER_TASKS];
+	int i;
+	cpu_set_t cpus;
+	__s64 before;
+	double end;
+
+	SKIP_WITHOUT_PMU();
+	ASSERT_EQ(0, cpus_online(&cpus));
+	home = pin_to_first_cpu();
+	ASSERT_LE(0, home);
+	cpu = cpu_next(&cpus, home);
+	/* On a single CPU the task does not run while this program does. */
+	if (cpu < 0)
+		return;
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	for (i = 0; i < OTHER_TASKS; i++) {
+		others[i] = fork();
+		ASSERT_LE(0, others[i]);
+		if (!others[i]) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			for (;;)
+				pause();
+		}
+		ASSERT_LE(0, event_maker_perfmon.open(&attr, others[i], -1, -1, PERF_FLAG_FD_CLOEXEC));
+	}
+	attr.inherit = 1;
+	for (end = clock_seconds() + env_number("SECONDS", 2); !rounds || clock_seconds() < end; rounds++) {
+		*loops = 0;
+		pid = FORK_ON(loop_in_child, cpu, &start, loops);
+		ASSERT_LE(0, pid);
+		leader = event_maker_perfmon.open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+		ASSERT_LE(0, leader);
+		sibling = event_maker_perfmon.open(&attr, pid, -1, leader, PERF_FLAG_FD_CLOEXEC);
+		ASSERT_LE(0, sibling);
+		closer = FORK_ON(close_when_told, home, &go, leader);
+		ASSERT_LE(0, closer);
+		close(leader);
+		ASSERT_EQ(1, write(start, "", 1));
+		wait_for_loops(loops);
+		ASSERT_EQ(1, write(go, "", 1));
+		usleep(1 + rng_below(&rng, 200));
+		before = event_count(sibling);
+		ASSERT_LE(0, before);
+		wait_for_loops(loops);
+		EXPECT_LT(before, event_count(sibling)) {
+			TH_LOG("in round %d", rounds);
+		}
+		ASSERT_EQ(closer, waitpid(closer, NULL, 0));
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		close(sibling);
+		close(start);
+		close(go);
+	}
+	TH_LOG("%d rounds", rounds);
+	for (i = 0; i < OTHER_TASKS; i++) {
+		kill(others[i], SIGKILL);
+		waitpid(others[i], NULL, 0);
+	}
+}
+
 TEST_HARNESS_MAIN

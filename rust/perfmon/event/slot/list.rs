@@ -165,12 +165,12 @@ impl Slots {
         })
     }
 
-    /// Returns whether both the slot and its group's leader are enabled.
+    /// Returns whether the slot is enabled, and its group's leader lets it count.
     #[inline(always)]
     pub(super) fn may_count(&self, slot: &Slot) -> bool {
         let leader = || self.get(slot.leader.index()?);
         slot.is_enabled()
-            && (slot.leader == LeaderIndex::NONE || leader().is_some_and(Slot::is_enabled))
+            && (slot.leader == LeaderIndex::NONE || leader().is_some_and(Slot::lets_siblings_count))
     }
 
     /// Returns whether there is no room for one more slot.

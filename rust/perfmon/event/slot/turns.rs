@@ -41,7 +41,8 @@ impl Slots {
                 let slot = slots.get(index);
                 slot.is_some_and(|slot| {
                     let is_counted_here = slot.event().config.counts_on(kind);
-                    slot.is_enabled() && slot.counts_on(cpu) && is_counted_here
+                    // A closed leader may keep its counter until its slot is removed.
+                    slot.lets_siblings_count() && slot.counts_on(cpu) && is_counted_here
                 })
             });
             self.turn_order.has_waiting_groups = !all_fit;
