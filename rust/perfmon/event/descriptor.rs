@@ -11,7 +11,7 @@ use super::{
     target::Target,
 };
 use crate::{
-    cpu::{irqs_off, timestamp, ThisCpu},
+    cpu::{irqs_off, pin, timestamp, ThisCpu},
     logic::{
         event_state::Changes,
         precise,
@@ -90,7 +90,7 @@ impl Descriptor for Event {
             command::RESET => {
                 // All events of a group are in the same contexts, so refreshing one event's contexts refreshes all.
                 refresh(self);
-                for_event_or_group(self, whole_group, Event::reset);
+                for_event_or_group(self, whole_group, LeaderPlace::First, Event::reset);
                 refresh(self);
             }
             command::ID | command::ID_32 => return uaccess::put_words(arg, &[self.id]),
@@ -294,7 +294,16 @@ fn set_enabled(event: &Event, whole_group: bool, enabled: bool) {
             return;
         }
     }
-    for_event_or_group(event, whole_group, |event| event.set_enabled(enabled));
+    // No sibling counts while the leader is disabled, so the group begins and ends as a whole, even
+    // if a task is switched in while the events change one after the other.
+    let leader_place = if enabled {
+        LeaderPlace::Last
+    } else {
+        LeaderPlace::First
+    };
+    for_event_or_group(event, whole_group, leader_place, |event| {
+        event.set_enabled(enabled);
+    });
     // All events of a group are in the same contexts, so refreshing one event's contexts refreshes all.
     refresh(event);
     if enabled {
@@ -309,14 +318,33 @@ pub(super) fn enable_unless_disabled(event: &Event) {
     }
 }
 
-/// Calls `f` with the event, or with all events of its group, the leader first.
+/// The place of a group's leader in an order of the group's events.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LeaderPlace {
+    First,
+    Last,
+}
+
+/// Calls `f` with the event, or with all events of its group.
 #[cold]
-fn for_event_or_group(event: &Event, whole_group: bool, f: impl Fn(&Event)) {
+fn for_event_or_group(
+    event: &Event,
+    whole_group: bool,
+    leader_place: LeaderPlace,
+    f: impl Fn(&Event),
+) {
     if !whole_group {
         f(event);
         return;
     }
-    group::lock(event).events().for_each(f);
+    let group = group::lock(event);
+    if leader_place == LeaderPlace::First {
+        f(group.leader());
+    }
+    group.events().skip(1).for_each(&f);
+    if leader_place == LeaderPlace::Last {
+        f(group.leader());
+    }
 }
 
 /// Returns the values that read(2) returns for an event with this count.
@@ -368,13 +396,29 @@ fn read_one(event: &Event, to: impl ReadTarget) -> Result<usize> {
             if event.is_broken() {
                 return Err(EIO);
             }
-            EventCount::of_closed_windows(event)
+            return read_closed_windows(event, to);
         }
     };
     let mut words = [0; MAX_WORDS_OF_ONE];
     let words = format.encode_one(&mut words, event_value(event, &count), || {
         event_times(event, count)
     });
+    to.put_words(words)?;
+    Ok(size_of_val(words))
+}
+
+/// Serves read(2) without PERF_FORMAT_GROUP from the sums of an event that has just been refreshed.
+fn read_closed_windows(event: &Event, to: impl ReadTarget) -> Result<usize> {
+    let format = event.config.sampling.read;
+    let mut words = [0; MAX_WORDS_OF_ONE];
+    let words = {
+        // The sums go on. Without preemption the count and its times are of almost the same moment.
+        let _pinned = pin();
+        let count = EventCount::of_closed_windows(event);
+        format.encode_one(&mut words, event_value(event, &count), || {
+            event_times(event, count)
+        })
+    };
     to.put_words(words)?;
     Ok(size_of_val(words))
 }
@@ -423,6 +467,8 @@ fn read_any_group(event: &Event, to: impl ReadTarget) -> Result<usize> {
         // All events of a group are in the same contexts, so refreshing one event's contexts refreshes all.
         refresh_everywhere(group.leader());
         let event_times = |count| event_times(group.leader(), count);
+        // The sums go on. Without preemption they are of almost the same moment.
+        let _pinned = pin();
         encode_group(
             format,
             &mut buffer,
