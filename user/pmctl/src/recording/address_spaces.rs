@@ -403,10 +403,9 @@ impl AddressSpaces {
         later.or_else(first)
     }
 
-    /// Returns the inode of a file that has the path of an earlier file; `None` if there is no earlier file, or if the
-    /// mapping has a build-id.
-    pub(crate) fn later_inode(&self, file: FileNumber) -> Option<u64> {
-        let identity = self.later_files.get(&file)?;
+    /// Returns the inode of a program or library; `None` if its mappings have none, as those with a build-id.
+    pub(crate) fn inode(&self, file: FileNumber) -> Option<u64> {
+        let identity = self.identity(file)?;
         Some(identity.inode).filter(|inode| *inode != 0)
     }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens private files, and files whose names come from other users; sets the limit of open files.
+//! Opens private files, and files whose names come from other users; tells whether a file has changed; sets the limit of
+//! open files.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
 use nix::libc;
@@ -122,10 +124,48 @@ pub(crate) fn read(path: &Path, max_size: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Returns whether the file at a path is the one of an earlier time: whether it has this inode, if the inode is
+/// known, and has not changed since then. Returns false if the time is not known.
+pub(crate) fn is_unchanged(path: &Path, inode: Option<u64>, time: Option<SystemTime>) -> bool {
+    let (Ok(facts), Some(time)) = (fs::metadata(path), time) else {
+        return false;
+    };
+    inode.is_none_or(|inode| inode == facts.ino()) && last_change(&facts) <= time
+}
+
+/// Returns the time at which a file got its content or its path, at the latest. Programs that install or copy files may
+/// set the time of modification to an earlier one, but not that of the inode's change.
+fn last_change(facts: &Metadata) -> SystemTime {
+    let since_1970 = |seconds: i64, nanoseconds: i64| {
+        // A time before 1970 counts as the beginning of 1970.
+        let seconds = Duration::from_secs(seconds.try_into().unwrap_or(0));
+        UNIX_EPOCH + seconds + Duration::from_nanos(nanoseconds.try_into().unwrap_or(0))
+    };
+    let modified = since_1970(facts.mtime(), facts.mtime_nsec());
+    modified.max(since_1970(facts.ctime(), facts.ctime_nsec()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use nix::sys::stat::Mode;
+
+    #[test]
+    fn a_file_with_an_old_time_has_changed() {
+        let file = tempfile::NamedTempFile::new().expect("a file can be made");
+        let inode = file.as_file().metadata().expect("it is open").ino();
+        let now = Some(SystemTime::now() + Duration::from_secs(1));
+        assert!(is_unchanged(file.path(), Some(inode), now));
+        assert!(is_unchanged(file.path(), None, now));
+        assert!(!is_unchanged(file.path(), Some(inode + 1), now));
+        assert!(!is_unchanged(file.path(), Some(inode), None));
+        // As `cp -p` and `touch -d` do.
+        let hour_ago = SystemTime::now() - Duration::from_secs(3600);
+        let result = file.as_file().set_modified(hour_ago);
+        result.expect("it is ours");
+        let half_hour_ago = hour_ago + Duration::from_secs(1800);
+        assert!(!is_unchanged(file.path(), None, Some(half_hour_ago)));
+    }
 
     #[test]
     fn only_regular_files_are_opened() {

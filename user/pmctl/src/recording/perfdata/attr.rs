@@ -326,6 +326,15 @@ impl Attr {
         }
     }
 
+    /// Returns the `clockid` of the times; `None` for perf's own clock.
+    pub(crate) const fn clock(&self) -> Option<i32> {
+        if self.flags & PerfEventAttr::USE_CLOCKID != 0 {
+            Some(self.clock)
+        } else {
+            None
+        }
+    }
+
     /// Adds those of `parts` that the event's samples lack. `parts` are all parts that the samples
     /// of at least one event of the file have: in the file, all samples have the same parts.
     pub(super) fn with_parts_of_all(self, parts: SampleParts) -> Self {

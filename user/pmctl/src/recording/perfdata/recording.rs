@@ -27,7 +27,7 @@ pub(crate) struct Recording {
     pub(crate) is_unfinished: bool,
     /// `perf record` wrote the file.
     pub(crate) is_from_perf: bool,
-    /// Time at which the recording ended, if it is known.
+    /// Time at which the recording ended, or up to a second later. If it is `None`, any file may have changed since.
     pub(crate) end: Option<SystemTime>,
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct Records {
     /// The offset of each record in units of [`UNIT`], in the order of the records' times; `None` if the records are in that
     /// order already.
     order: Option<Vec<u32>>,
+    /// The time of the last record in nanoseconds; 0 if the records have no times.
+    last_time: u64,
 }
 
 impl Records {
@@ -53,7 +55,7 @@ impl Records {
                     return Err(UNREADABLE);
                 }
                 sorted &= latest <= record.stamp.time;
-                latest = record.stamp.time;
+                latest = latest.max(record.stamp.time);
             }
         }
         let mut records = Self {
@@ -61,6 +63,7 @@ impl Records {
             section,
             parts,
             order: None,
+            last_time: latest,
         };
         if !sorted {
             records.sort().ok_or(UNREADABLE)?;
@@ -76,6 +79,11 @@ impl Records {
         self.section = (0, data.len() as u64);
         self.source = data.into();
         Some(())
+    }
+
+    /// Returns the time of the last record in nanoseconds, by the clock of the recording; 0 if the records have no times.
+    pub(crate) fn last_time(&self) -> u64 {
+        self.last_time
     }
 
     /// Returns a reader of the records, before the first one.

@@ -2,7 +2,7 @@
 //! The bytes of a recording: in memory, or in a file that is read in blocks.
 
 use std::borrow::Cow;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
@@ -56,6 +56,14 @@ impl RecordingBytes {
             file.read_to_end(&mut bytes)?;
         }
         Ok(Self::Memory(bytes))
+    }
+
+    /// Returns the facts of the file; `None` if the bytes are not from a regular file.
+    pub(crate) fn file_facts(&self) -> Option<Metadata> {
+        match self {
+            Self::Memory(_) => None,
+            Self::File(file, _) => file.metadata().ok(),
+        }
     }
 
     /// Returns the size in bytes.

@@ -4,7 +4,6 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -69,14 +68,6 @@ impl FileFacts {
             size: facts.size(),
             modified: (facts.mtime(), facts.mtime_nsec()),
         })
-    }
-
-    /// Returns whether the file was last written to at this time or before.
-    pub(crate) fn is_unchanged_since(&self, time: SystemTime) -> bool {
-        // A time before 1970 counts as the beginning of 1970.
-        let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-        self.modified <= (seconds, time.subsec_nanos().into())
     }
 }
 

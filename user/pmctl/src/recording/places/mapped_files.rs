@@ -18,6 +18,7 @@ use nix::sys::utsname::uname;
 
 use super::build_id::build_id;
 use crate::recording::address_spaces::{self as mapped, AddressSpaces};
+use crate::recording::file_text::path_of_text;
 use crate::recording::perfdata::{
     FileFacts, FileVersion, KERNEL, Map, Recording, VDSO, is_kernel_address,
 };
@@ -41,13 +42,12 @@ pub(crate) struct MappedFiles {
     is_other_kernel: OnceCell<bool>,
 }
 
-/// State of a file when it was mapped first.
+/// State of a file when it was mapped first. It has no content for a recording that was made before.
 #[derive(Default)]
 struct FirstMappingState {
     /// The inode that was mapped; 0 if it is not known.
     inode: u64,
-    /// Facts of the file that was at the path at the first mapping, if it was this file that was
-    /// mapped. For a recording that was made before, facts of the file that is at the path now.
+    /// Facts of the file at the path, if it was the mapped file.
     facts: Option<FileFacts>,
     /// The mapped file, held open if it was not at its path.
     kept_open: Option<File>,
@@ -57,7 +57,9 @@ struct FirstMappingState {
 struct PastRecording {
     /// The first build-id of each file, by name. The build-ids that mappings have are not included.
     build_ids: AHashMap<PathBuf, Vec<u8>>,
-    /// Time at which the recording ended, if it is known.
+    /// The recorded facts of the files without build-id, by name.
+    facts: AHashMap<PathBuf, FileFacts>,
+    /// [`Recording::end`].
     end: Option<SystemTime>,
     /// The kernel's release; empty if it is not known.
     release: String,
@@ -70,9 +72,15 @@ impl MappedFiles {
         // The first build-id of a file is inserted last, so that it replaces the others.
         let ids = recording.build_ids.iter().rev();
         let build_ids = ids.map(|id| (id.file.clone(), id.id.clone())).collect();
+        let tables = recording.notes.symbols.iter();
+        let facts = tables.filter_map(|table| {
+            let name = path_of_text(&table.file).into_owned();
+            Some((name, table.facts?))
+        });
         Self {
             past_recording: Some(PastRecording {
                 build_ids,
+                facts: facts.collect(),
                 end: recording.end,
                 release: recording.host.release.clone(),
                 debug_files: DebugFiles::of_user(),
@@ -92,8 +100,8 @@ impl MappedFiles {
             let is_anonymous_data = map.is_data && mapped::is_anonymous(&map.file);
             let is_file =
                 path.is_absolute() && jit::process_of(path).is_none() && !is_anonymous_data;
-            self.files.push(if is_file {
-                FirstMappingState::of(mapped::file_name(map), map, is_live)
+            self.files.push(if is_live && is_file {
+                FirstMappingState::of(mapped::file_name(map), map)
             } else {
                 FirstMappingState::default()
             });
@@ -112,7 +120,7 @@ impl MappedFiles {
         let of_mappings = spaces.build_id(file);
         FileVersion {
             build_id: of_mappings.or_else(|| of_name().map(|id| &id[..])),
-            facts: None,
+            facts: past.and_then(|past| past.facts.get(spaces.path(file))),
         }
     }
 
@@ -180,37 +188,32 @@ impl Programs for MappedFiles {
             let is_same = self.is_same_kernel_part(path);
             return is_same.then(|| path.to_owned()).ok_or(Absence::Replaced);
         }
-        let first = &self.files[file.index()];
-        // A map of JIT code grows while its process runs, also after the recording, and may be in another mount
-        // namespace. If it was changed after the recording, and the process with this number began after the recording
-        // or has ended, it is the map of another process.
         if let Some(pid) = jit::process_of(path) {
-            let end = self.past_recording.as_ref().and_then(|past| past.end);
-            let is_younger =
-                |end| FileFacts::of(path).is_some_and(|facts| !facts.is_unchanged_since(end));
-            let is_other =
-                |end| is_younger(end) && jit::begin_time(pid).is_none_or(|begin| begin > end);
-            return (!end.is_some_and(is_other))
-                .then(|| path.to_owned())
-                .ok_or(Absence::Replaced);
+            let past = self.past_recording.as_ref();
+            let is_same = past.is_none_or(|past| past.has_jit_map(pid, path));
+            return is_same.then(|| path.to_owned()).ok_or(Absence::Replaced);
         }
         match &self.past_recording {
             Some(past) => {
                 let version = self.version_of(file, spaces);
-                past.find(spaces.path_in_file_system(file), first, version)
+                past.find(
+                    spaces.path_in_file_system(file),
+                    spaces.inode(file),
+                    version,
+                )
             }
-            None => first.find_file(file, spaces),
+            None => self.files[file.index()].find_file(file, spaces),
         }
     }
 }
 
 impl FirstMappingState {
-    /// Notes the state of the file at `path`. `is_live` says that pmctl records at present.
-    fn of(path: &Path, map: &Map, is_live: bool) -> Self {
+    /// Notes the state of the file at `path`.
+    fn of(path: &Path, map: &Map) -> Self {
         let facts = FileFacts::of(path);
         let is_same_file = |facts: &FileFacts| map.inode == 0 || facts.inode == map.inode;
-        let facts = facts.filter(|facts| !is_live || is_same_file(facts));
-        let is_elsewhere = is_live && facts.is_none() && map.inode != 0;
+        let facts = facts.filter(is_same_file);
+        let is_elsewhere = facts.is_none() && map.inode != 0;
         let process = (map.task.pid, (map.start, map.length));
         Self {
             inode: map.inode,
@@ -242,21 +245,31 @@ impl FirstMappingState {
 }
 
 impl PastRecording {
-    /// Finds a file of a recording that was made before, by its build-id if it has one, or by inode and time.
+    /// Finds a file of a recording that was made before: by its build-id or its facts if they are recorded, or by inode
+    /// and time.
     fn find(
         &self,
         path: &Path,
-        first: &FirstMappingState,
+        inode: Option<u64>,
         version: FileVersion<'_>,
     ) -> Result<PathBuf, Absence> {
-        if version.build_id.is_some() {
+        if version.build_id.is_some() || version.facts.is_some() {
             let located_file = self.debug_files.locate(path, version);
             return located_file.map(|located_file| located_file.path);
         }
-        let facts = FileFacts::of(path).ok_or(Absence::Missing)?;
-        let is_same = (first.inode == 0 || first.inode == facts.inode)
-            && self.end.is_none_or(|end| facts.is_unchanged_since(end));
+        FileFacts::of(path).ok_or(Absence::Missing)?;
+        let is_same = files::is_unchanged(path, inode, self.end);
         is_same.then(|| path.to_owned()).ok_or(Absence::Replaced)
+    }
+
+    /// Returns whether the map of JIT code of a process number is that of the recorded process. The map grows while its
+    /// process runs, also after the recording, and may be in another mount namespace.
+    fn has_jit_map(&self, pid: u32, path: &Path) -> bool {
+        match jit::begin_time(pid) {
+            Some(begin) => self.end.is_some_and(|end| begin <= end),
+            // The process has ended. If it had no map, there is nothing to read.
+            None => !path.exists() || files::is_unchanged(path, None, self.end),
+        }
     }
 }
 
@@ -303,7 +316,9 @@ fn boot_time() -> Option<SystemTime> {
 mod tests {
     use super::*;
 
-    use crate::recording::perfdata::{Body, BuildId, Host, Record, Stamp, Task};
+    use crate::recording::perfdata::{
+        Body, BuildId, Host, Notes, Record, Stamp, SymbolTable, Task,
+    };
     use crate::recording::symbols::testing::Inlined;
 
     /// Returns the state after these mappings of a recording.
@@ -354,8 +369,69 @@ mod tests {
         );
         let ended_before = ended_at(change_time - Duration::from_nanos(1));
         assert_eq!(absence(&ended_before, map(inode)), Some(Absence::Replaced));
+        let end_unknown = Recording::default();
+        assert_eq!(absence(&end_unknown, map(inode)), Some(Absence::Replaced));
         file.close().expect("it is there");
         assert_eq!(absence(&ended_after, map(inode)), Some(Absence::Missing));
+    }
+
+    #[test]
+    fn a_file_with_recorded_facts_is_known_by_them() {
+        let program = Inlined::new(&[Inlined::NO_BUILD_ID]);
+        let path = &program.path;
+        let recording = Recording {
+            notes: Notes {
+                symbols: vec![SymbolTable {
+                    file: path.to_str().expect("it is text").to_owned(),
+                    facts: FileFacts::of(path),
+                    ..SymbolTable::default()
+                }],
+                ..Notes::default()
+            },
+            ..Recording::default()
+        };
+        let map = Map {
+            start: 0x1000,
+            length: 0x1000,
+            file: path.clone(),
+            ..Map::default()
+        };
+        assert_eq!(absence(&recording, map.clone()), None);
+        let file = File::options().write(true).open(path);
+        let result = file.and_then(|file| file.set_modified(UNIX_EPOCH));
+        result.expect("it is ours");
+        assert_eq!(absence(&recording, map), Some(Absence::Replaced));
+    }
+
+    #[test]
+    fn a_map_of_jit_code_is_that_of_the_recorded_process() {
+        let is_own = |end, pid: u32| {
+            let path = jit::map_path(pid);
+            let recording = Recording {
+                end,
+                ..Recording::default()
+            };
+            let mapped_files = MappedFiles::for_recording(&recording);
+            let past = mapped_files.past_recording.expect("it is one");
+            past.has_jit_map(pid, &path)
+        };
+        let now = SystemTime::now();
+        let own_pid = std::process::id();
+        assert!(is_own(Some(now), own_pid));
+        assert!(!is_own(Some(UNIX_EPOCH), own_pid), "its number was reused");
+        assert!(!is_own(None, own_pid), "its number may have been reused");
+        // A number above the kernel's limit, so that no process has it.
+        let ended_pid = u32::MAX - std::process::id();
+        assert!(is_own(None, ended_pid), "it has no map");
+        let path = jit::map_path(ended_pid);
+        fs::write(&path, "").expect("it can be written");
+        let results = [
+            is_own(None, ended_pid),
+            is_own(Some(UNIX_EPOCH), ended_pid),
+            is_own(Some(now + Duration::from_secs(1)), ended_pid),
+        ];
+        fs::remove_file(&path).expect("it is there");
+        assert_eq!(results, [false, false, true]);
     }
 
     #[test]
@@ -369,9 +445,13 @@ mod tests {
             file: file.path().to_owned(),
             ..Map::default()
         };
+        let recording = Recording {
+            end: Some(SystemTime::now() + Duration::from_secs(1)),
+            ..Recording::default()
+        };
         for [first, second] in [[inode, inode + 1], [inode + 1, inode]] {
             let maps = [map(0x1000, first), map(0x2000, second)];
-            let (mapped_files, spaces) = apply(&Recording::default(), &maps);
+            let (mapped_files, spaces) = apply(&recording, &maps);
             let found = |address| {
                 let file = spaces.find(0, address).expect("it is mapped").file;
                 mapped_files.find(file, &spaces)

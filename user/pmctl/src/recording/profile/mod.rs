@@ -2,6 +2,7 @@
 //! Reads a recording for the commands that show one: each sample with its names.
 
 mod chain;
+mod end;
 mod filter;
 mod frame_pointers;
 mod refresh;
@@ -22,7 +23,9 @@ pub(crate) use filter::{Filter, TimeSpan};
 pub(crate) use sample_names::{NamedSample, SampleNames, Site};
 pub(crate) use source_lines::SourceLines;
 
-use crate::recording::perfdata::{self, Body, BuildId, Recording, RecordingBytes, Sample, Stamp};
+use crate::recording::perfdata::{
+    self, Body, BuildId, Recording, RecordingBytes, Sample, Stamp, SymbolTable,
+};
 use crate::recording::places::Places;
 use crate::recording::symbols::DebugFiles;
 use crate::recording::unwind::{self, CutChains, RecordedFiles, Unwinder};
@@ -50,8 +53,9 @@ pub(crate) fn open_with_advice(path: &Path, advice: &str) -> Result<Recording> {
         ErrorKind::PermissionDenied => anyhow!("{}", forbidden_message(path)),
         _ => anyhow!("can't read {}: {error}", path.display()),
     })?;
+    let file = source.file_facts();
     let mut recording = perfdata::read(source).with_context(|| path.display().to_string())?;
-    recording.end = path.metadata().and_then(|facts| facts.modified()).ok();
+    recording.end = end::end_of(&recording, file.as_ref());
     if recording.is_unfinished || recording.is_from_perf {
         // The recording has no symbols: they are looked up when a recording by pmctl ends.
         let mut places = Places::for_recording(&recording);
@@ -60,12 +64,23 @@ pub(crate) fn open_with_advice(path: &Path, advice: &str) -> Result<Recording> {
             places.note_record(record);
         }
         let (symbols, build_ids) = places.look_up();
+        if recording.end.is_none() && symbols.iter().any(is_replaced_program) {
+            recording.notes.degraded.push(UNKNOWN_END.to_owned());
+        }
         recording.notes.symbols = symbols;
         add_build_ids(&mut recording.build_ids, build_ids);
     } else {
         refresh::refresh(&mut recording, &DebugFiles::of_user())?;
     }
     Ok(recording)
+}
+
+/// The note on a recording whose programs may have changed since, as nothing tells when it ended.
+const UNKNOWN_END: &str = "programs without build-id have no names, since it can't be told whether they have changed: the \
+                           recording is of another machine, of before the last start of this one, or without times";
+
+fn is_replaced_program(table: &SymbolTable) -> bool {
+    table.replaced && table.file.starts_with('/')
 }
 
 /// The default name of a recording.

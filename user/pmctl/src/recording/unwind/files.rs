@@ -2,9 +2,8 @@
 //! Finds the files with unwind tables. These must be the files that ran, and not other files of the same name.
 
 use std::fs::{self, File};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use super::cut_chains::CutReason;
 use super::tables::{Code, UnwindTables, with_file};
@@ -12,6 +11,7 @@ use crate::recording::address_spaces::{self as mapped, AddressSpaces};
 use crate::recording::perfdata::Recording;
 use crate::recording::perfdata::VDSO;
 use crate::recording::symbols::{Absence, DebugFiles, Elf, jit};
+use crate::system::files;
 
 /// Finds the files that were mapped.
 pub(crate) trait Programs {
@@ -47,31 +47,14 @@ impl Programs for RecordedFiles<'_> {
         let path = spaces.path_in_file_system(file);
         let located_file = self.debug_files.locate(path, version);
         match located_file.map(|located_file| located_file.path) {
-            // Without build-id and facts, only the file's age can tell whether it was replaced. One of several files with
-            // the same path also needs its inode.
+            // Without build-id and facts, inode and time tell whether the file was replaced.
             Err(Absence::Unknown)
-                if is_unchanged_since(path, self.recording.end)
-                    && spaces
-                        .later_inode(file)
-                        .is_none_or(|inode| has_inode(path, inode)) =>
+                if files::is_unchanged(path, spaces.inode(file), self.recording.end) =>
             {
                 Ok(path.to_owned())
             }
             located_file => located_file,
         }
-    }
-}
-
-fn has_inode(path: &Path, inode: u64) -> bool {
-    fs::metadata(path).is_ok_and(|facts| facts.ino() == inode)
-}
-
-/// Returns whether a file has not been written to since a recording ended. Returns true if either time is not known.
-fn is_unchanged_since(path: &Path, end: Option<SystemTime>) -> bool {
-    let change_time = fs::metadata(path).and_then(|facts| facts.modified());
-    match (change_time, end) {
-        (Ok(change_time), Some(end)) => change_time <= end,
-        _ => true,
     }
 }
 
