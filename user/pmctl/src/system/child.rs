@@ -7,7 +7,7 @@ use std::ffi::{CString, OsStr, OsString, c_char};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::ptr;
@@ -20,7 +20,8 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
 use nix::sys::stat::Mode;
 use nix::unistd::{AccessFlags, ForkResult, Pid, access, fork, pipe2};
 
-use crate::{system::exit, system::files, system::signals};
+use crate::system::signals::{self, BlockedSignals, Event};
+use crate::system::{exit, files, processes};
 
 /// Returns the path of this program, to run it as another process.
 pub(crate) fn own_program() -> PathBuf {
@@ -365,6 +366,27 @@ impl RunningCommand {
         let ended_child =
             reap(Some(self.pid), libc::WNOHANG).context("can't wait for the command")?;
         Ok(ended_child.map(|(_, ending)| ending))
+    }
+
+    /// Waits until the command has ended, and hands on the signals that ask pmctl to end. For failures of pmctl: they don't
+    /// end the command, and pmctl must not end before it.
+    pub(crate) fn wait(&self, signals: &BlockedSignals) -> Result<Ending> {
+        let process = processes::watch_process(self.pid.as_raw().unsigned_abs())
+            .context("can't wait for the command")?;
+        loop {
+            if let Some(ending) = self.ending()? {
+                return Ok(ending);
+            }
+            let event = signals.wait(None, process.as_ref().map(AsFd::as_fd))?;
+            // The terminal sends its signals to the command, too.
+            if let Event::End {
+                signal,
+                by_terminal: false,
+            } = event
+            {
+                self.signal(signal);
+            }
+        }
     }
 
     /// Sends a signal to the command; nothing happens if it has ended.

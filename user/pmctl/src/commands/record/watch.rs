@@ -130,14 +130,25 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Waits until the command has ended, and returns its ending; `None` without a command. Held messages appear then.
-    pub(super) fn wait_for_command(mut self) -> Result<Option<Ending>> {
+    /// Waits until the command has ended, also if `recorded` is an error. Returns the result of the recording and the
+    /// ending of the command; `None` without a command. Held messages appear then.
+    pub(super) fn wait_for_command<T>(
+        mut self,
+        recorded: Result<T>,
+    ) -> Result<(T, Option<Ending>)> {
         self.progress.remove();
-        while self.running.is_some() && self.ending.is_none() {
-            let event = self.signals.wait(None, None)?;
-            let _ = self.handle_event(event)?;
-        }
-        Ok(self.ending)
+        let ending = match (&self.running, self.ending) {
+            (Some(running), None) => {
+                if recorded.is_err() {
+                    complain(
+                        "the recording has failed, and ends here; pmctl waits for the command",
+                    );
+                }
+                running.wait(self.signals).map(Some)
+            }
+            (_, ending) => Ok(ending),
+        };
+        Ok((recorded?, ending?))
     }
 }
 
@@ -150,4 +161,43 @@ pub(super) fn report_ending(ending: Option<Ending>, is_whole: bool) -> u8 {
         return exit::NO_COUNT;
     }
     ending.map_or(0, Ending::exit_code)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use nix::errno::Errno;
+    use nix::sys::signal::kill;
+    use nix::unistd::Pid;
+
+    use super::*;
+    use crate::args::{Cli, Command, Recorder};
+    use crate::system::child;
+
+    #[test]
+    fn a_recording_that_fails_waits_for_its_command() {
+        let words = "pmctl record sleep 0.2".split(' ').map(OsString::from);
+        let words: Vec<OsString> = words.collect();
+        let cli = Cli::parse_words(&words).expect("the words are options");
+        let Command::Record(args) = cli.command else {
+            panic!("{words:?}");
+        };
+        let Ok(Recorder::Events(options)) = Recorder::new(&args) else {
+            panic!("{words:?}");
+        };
+        let signals = BlockedSignals::hold().expect("they can be held");
+        let command = child::Command::find(&words[2..]).expect("there is one");
+        let waiting = WaitingCommand::fork(&command, signals.previous_mask());
+        let waiting = waiting.expect("a process can be made");
+        let pid = Pid::from_raw(waiting.pid().try_into().expect("it fits"));
+        let watch = Watch::new(&options.common, Instant::now(), (&signals, Some(waiting)));
+        let watch = watch.expect("the command is there");
+        let result = watch.wait_for_command::<()>(Err(anyhow::anyhow!("the disk is gone")));
+        assert_eq!(
+            result.expect_err("it fails").to_string(),
+            "the disk is gone"
+        );
+        assert_eq!(kill(pid, None), Err(Errno::ESRCH), "it has ended");
+    }
 }

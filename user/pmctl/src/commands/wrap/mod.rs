@@ -81,7 +81,15 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
         refused_events: 0,
         owners: None,
     };
-    let ending = server.serve_until_exit(&mut calls, &signals, &running)?;
+    let ending = match server.serve_until_exit(&mut calls, &signals, &running) {
+        Ok(ending) => ending,
+        Err(error) => {
+            // The command runs on. Without the listener, its calls fail instead of waiting for an answer.
+            drop((calls, server));
+            let _ = running.wait(&signals);
+            return Err(error);
+        }
+    };
     server.report_at_end(calls.interrupted_calls());
     if ending.exit_code() != 0 {
         server.report_at_failure();

@@ -29,8 +29,31 @@ pub(super) fn record_until_end(
     if options.delay.is_none() {
         samplers.start()?;
     }
-    let mut delay_to_start = options.delay;
     let mut watch = Watch::new(&options.common, begin, (signals, waiting))?;
+    let recorded = record_rounds(
+        options,
+        (samplers, tasks),
+        (signals, &mut watch),
+        (stream, files),
+        maps,
+    );
+    if recorded.is_err() {
+        // The command runs on, but is no longer sampled.
+        let _ = samplers.stop();
+    }
+    let ((), ending) = watch.wait_for_command(recorded)?;
+    Ok(ending)
+}
+
+/// Records while the command runs: until the end of the recording.
+fn record_rounds(
+    options: &EventOptions,
+    (samplers, tasks): (&mut Samplers, &SampledTasks),
+    (signals, watch): (&BlockedSignals, &mut Watch<'_>),
+    (stream, files): (&mut RingStream, &mut Files<'_>),
+    maps: &mut Maps,
+) -> Result<()> {
+    let mut delay_to_start = options.delay;
     loop {
         let time_to_start = delay_to_start.map(|delay| delay.saturating_sub(watch.elapsed()));
         let Some(limit) =
@@ -80,5 +103,5 @@ pub(super) fn record_until_end(
         // The recording ends here whether the output is full or not.
         let _ = stream.write_round(samplers, maps)?;
     }
-    watch.wait_for_command()
+    Ok(())
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use perfmon::trace::Chunk;
 
-use super::collect::{Collected, ReadyTrace};
+use super::collect::{Collected, Collector, ReadyTrace};
 use crate::args::TraceOptions;
 use crate::commands::record::watch::Watch;
 use crate::recording::procfs;
@@ -28,12 +28,28 @@ pub(super) fn record_until_end(
     options: &TraceOptions,
     ready: ReadyTrace<'_>,
     command: (&BlockedSignals, Option<WaitingCommand<'_>>),
-    mut round: impl FnMut(Vec<Chunk>) -> Result<ControlFlow<()>>,
+    round: impl FnMut(Vec<Chunk>) -> Result<ControlFlow<()>>,
 ) -> Result<TracedRun> {
-    let watched = options.common.target.first_process();
     let begin = Instant::now();
-    let mut collector = ready.start()?;
+    let collector = ready.start()?;
     let mut watch = Watch::new(&options.common, begin, command)?;
+    let recorded = record_rounds(options, collector, &mut watch, round);
+    let ((collected, elapsed), ending) = watch.wait_for_command(recorded)?;
+    Ok(TracedRun {
+        collected,
+        elapsed,
+        ending,
+    })
+}
+
+/// Records while the command runs: until the end of the recording. Returns the time until then, too.
+fn record_rounds(
+    options: &TraceOptions,
+    mut collector: Collector<'_>,
+    watch: &mut Watch<'_>,
+    mut round: impl FnMut(Vec<Chunk>) -> Result<ControlFlow<()>>,
+) -> Result<(Collected, Duration)> {
+    let watched = options.common.target.first_process();
     while let Some(limit) = watch.next_round([]) {
         if watch.wait(limit)?.is_break() {
             break;
@@ -54,10 +70,5 @@ pub(super) fn record_until_end(
     let mut collected = collector.stop()?;
     // The recording ends here whether the output is full or not.
     let _ = round(collected.take_chunks())?;
-    let ending = watch.wait_for_command()?;
-    Ok(TracedRun {
-        collected,
-        elapsed,
-        ending,
-    })
+    Ok((collected, elapsed))
 }

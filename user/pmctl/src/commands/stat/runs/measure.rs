@@ -101,12 +101,19 @@ pub(in crate::commands::stat) fn measure_run(
     let RunEnd { ending, stopped_by } = if have_all_ended && running.is_none() {
         RunEnd::default()
     } else {
-        wait_for_end(
+        let end = wait_for_end(
             signals,
             running.as_ref(),
             &mut watched,
             (&mut timers, source),
-        )?
+        );
+        end.inspect_err(|_| {
+            // The command runs on, but is no longer counted.
+            let _ = source.stop();
+            if let Some(running) = &running {
+                let _ = running.wait(signals);
+            }
+        })?
     };
     let end = timers.stop_counters(source)?;
     if let Some(failure) = timers.take_failure() {
@@ -500,4 +507,72 @@ impl Times {
 fn to_duration(time: TimeVal) -> Duration {
     let part = |value: i64| u64::try_from(value).unwrap_or(0);
     Duration::from_secs(part(time.tv_sec())) + Duration::from_micros(part(time.tv_usec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use nix::errno::Errno;
+    use nix::sys::signal::kill;
+    use nix::unistd::Pid;
+
+    use super::*;
+    use crate::commands::stat::column::Column;
+
+    /// A source that can't be read.
+    struct Unreadable;
+
+    impl CountSource for Unreadable {
+        fn prepare(&mut self, _: Option<u32>) -> Result<()> {
+            Ok(())
+        }
+
+        fn columns(&self) -> Vec<Column> {
+            Vec::new()
+        }
+
+        fn start(&mut self) -> Result<()> {
+            Ok(())
+        }
+
+        fn stop(&mut self) -> Result<()> {
+            Ok(())
+        }
+
+        fn read(&self, _: Duration) -> Result<Summands> {
+            anyhow::bail!("the counter is gone")
+        }
+    }
+
+    /// A report that no count reaches.
+    struct NoReport;
+
+    impl NumberFormat for NoReport {
+        fn write_interval(&mut self, _: Duration, _: &Run) -> Result<()> {
+            unreachable!("nothing can be read")
+        }
+
+        fn write_totals(&mut self, _: &[Run]) -> Result<()> {
+            unreachable!("nothing can be read")
+        }
+    }
+
+    #[test]
+    fn a_run_that_fails_waits_for_its_command() {
+        let words = ["sleep", "0.2"].map(OsString::from);
+        let plan = RunPlan {
+            command: Some(Command::find(&words).expect("there is one")),
+            interval: Some(Duration::from_millis(1)),
+            ..RunPlan::default()
+        };
+        let signals = BlockedSignals::hold().expect("they can be held");
+        let run = prepare_run(&plan, &signals, &mut Unreadable).expect("it can be made");
+        let pid = run.waiting.as_ref().expect("there is a command").pid();
+        let result = measure_run(run, (&plan, &signals), &mut Unreadable, &mut NoReport);
+        let error = result.expect_err("the first interval fails");
+        assert_eq!(error.to_string(), "the counter is gone");
+        let pid = Pid::from_raw(pid.try_into().expect("it fits"));
+        assert_eq!(kill(pid, None), Err(Errno::ESRCH), "it has ended");
+    }
 }
