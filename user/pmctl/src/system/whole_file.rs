@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writes files that appear at their paths only when they are complete.
 
-use std::ffi::OsString;
+use std::env;
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
@@ -17,9 +17,9 @@ use nix::unistd::linkat;
 use crate::system::stdio::NamedOutput;
 
 /// A file that appears at its path when it is finished. Until then it has no name: the system
-/// removes it when the process ends for any reason. On file systems without nameless files, it has
-/// a temporary name in the same folder. A path that is not a regular file, such as a pipe, is
-/// written directly.
+/// removes it when the process ends for any reason. If the file system of its path has no nameless
+/// files, it is in the folder of temporary files until then. A path that is not a regular file,
+/// such as a pipe, is written directly.
 pub(crate) struct WholeFile {
     file: NamedOutput<File>,
     location: Location,
@@ -29,10 +29,10 @@ pub(crate) struct WholeFile {
 
 /// The place of the file at present.
 enum Location {
-    /// The file has no name.
+    /// The file has no name, and can get one in the folder of its path.
     Nameless,
-    /// The file has this temporary name, in the folder of its path.
-    Temporary(PathBuf),
+    /// The file has no name, and is in the folder of temporary files.
+    Elsewhere,
     /// The file is at its path: it is finished, or is not a regular file.
     Target,
 }
@@ -43,14 +43,15 @@ impl WholeFile {
     /// # Errors
     /// The errors of the file system, with the file's name.
     pub(crate) fn create(path: &Path) -> Result<Self> {
-        let is_special = fs::metadata(path).is_ok_and(|facts| !facts.is_file());
         // If the path is a symbolic link to a file, that file is replaced.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let result = match open_nameless(&target) {
-            _ if is_special => File::create(&target).map(|file| (file, Location::Target)),
-            Ok(file) => Ok((file, Location::Nameless)),
-            Err(_) => create_temporary(&target)
-                .map(|(file, temporary)| (file, Location::Temporary(temporary))),
+        let result = match fs::metadata(path) {
+            Ok(facts) if !facts.is_file() => {
+                File::create(&target).map(|file| (file, Location::Target))
+            }
+            // For example, the name is too long.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => open_without_name(&target),
         };
         let name = path.display().to_string();
         let (output, location) = result.with_context(|| format!("can't write {name}"))?;
@@ -88,31 +89,20 @@ impl WholeFile {
     /// # Errors
     /// The errors of the file system, with the file's name. An earlier file at the path stays.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
-        // Signals are blocked, so that none ends pmctl while the file has its temporary name.
-        let signals = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter();
-        let previous_mask = signals
-            .collect::<SigSet>()
-            .thread_swap_mask(SigmaskHow::SIG_BLOCK);
-        let result = self.move_to_target();
-        if let Ok(previous_mask) = previous_mask {
-            let _ = previous_mask.thread_set_mask();
-        }
+        let result = without_signals(|| self.move_to_target());
         self.file.with_name(result)
     }
 
-    /// Gives the file a temporary name if it has none, and renames it to its path.
+    /// Gives the file a temporary name in the folder of its path, and renames it to its path.
     fn move_to_target(&mut self) -> io::Result<()> {
-        if matches!(self.location, Location::Nameless) {
-            let own_path = path_of(&self.file.output);
-            let link = |temporary: &Path| {
-                let flags = AtFlags::AT_SYMLINK_FOLLOW;
-                Ok(linkat(AT_FDCWD, &own_path, AT_FDCWD, temporary, flags)?)
-            };
-            let ((), temporary) = with_new_name(&self.target, link)?;
-            self.location = Location::Temporary(temporary);
-        }
-        if let Location::Temporary(temporary) = &self.location {
-            fs::rename(temporary, &self.target)?;
+        let make = |temporary: &Path| match self.location {
+            Location::Nameless => link(&self.file.output, temporary),
+            Location::Elsewhere => copy(&mut self.file.output, temporary),
+            Location::Target => Ok(()),
+        };
+        if !matches!(self.location, Location::Target) {
+            let ((), temporary) = with_new_name(&self.target, make)?;
+            fs::rename(&temporary, &self.target).inspect_err(|_| remove(&temporary))?;
             self.location = Location::Target;
         }
         Ok(())
@@ -133,14 +123,6 @@ impl Seek for WholeFile {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let result = self.file.output.seek(to);
         self.file.with_name(result)
-    }
-}
-
-impl Drop for WholeFile {
-    fn drop(&mut self) {
-        if let Location::Temporary(temporary) = &self.location {
-            let _ = fs::remove_file(temporary);
-        }
     }
 }
 
@@ -176,6 +158,17 @@ fn fill_and_finish(
     Ok(file.get_mut().finish()?)
 }
 
+/// Opens a file without a name, in the folder of `target` if possible.
+fn open_without_name(target: &Path) -> io::Result<(File, Location)> {
+    if let Ok(file) = open_nameless(target) {
+        return Ok((file, Location::Nameless));
+    }
+    // Fails now, and not at the end, if the folder can't be written to.
+    make_and_remove(target)?;
+    let file = make_and_remove(&env::temp_dir().join("file"))?;
+    Ok((file, Location::Elsewhere))
+}
+
 /// Opens a file without a name, which can later get a name in the folder of `target`.
 fn open_nameless(target: &Path) -> io::Result<File> {
     let folder = match target.parent() {
@@ -198,9 +191,49 @@ fn path_of(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Creates a file with a temporary name.
-fn create_temporary(target: &Path) -> io::Result<(File, PathBuf)> {
-    with_new_name(target, |temporary| File::create_new(temporary))
+/// Creates a file in the folder of `target`, and removes its name.
+fn make_and_remove(target: &Path) -> io::Result<File> {
+    without_signals(|| {
+        let (file, temporary) = with_new_name(target, |temporary| File::create_new(temporary))?;
+        fs::remove_file(temporary)?;
+        Ok(file)
+    })
+}
+
+/// Gives an open file without a name this name, in the same file system.
+fn link(file: &File, name: &Path) -> io::Result<()> {
+    let flags = AtFlags::AT_SYMLINK_FOLLOW;
+    Ok(linkat(AT_FDCWD, &path_of(file), AT_FDCWD, name, flags)?)
+}
+
+/// Copies an open file to a new file with this name and the same mode.
+fn copy(file: &mut File, name: &Path) -> io::Result<()> {
+    let mode = file.metadata()?.permissions().mode();
+    let mut options = File::options();
+    let mut new_file = options.write(true).create_new(true).mode(mode).open(name)?;
+    let result = file.rewind().and_then(|()| {
+        io::copy(file, &mut new_file)?;
+        // A full disk of a server is reported only now.
+        new_file.sync_all()
+    });
+    result.inspect_err(|_| remove(name))
+}
+
+fn remove(temporary: &Path) {
+    let _ = fs::remove_file(temporary);
+}
+
+/// Calls `action` with signals blocked, so that none ends pmctl while a file has a temporary name.
+fn without_signals<T>(action: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let signals = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter();
+    let previous_mask = signals
+        .collect::<SigSet>()
+        .thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    let result = action();
+    if let Ok(previous_mask) = previous_mask {
+        let _ = previous_mask.thread_set_mask();
+    }
+    result
 }
 
 /// Calls `make` with temporary paths of a file until one is new, and returns the result with that path. `make` must fail if
@@ -211,9 +244,8 @@ fn with_new_name<T>(
 ) -> io::Result<(T, PathBuf)> {
     let mut number = 0;
     loop {
-        let mut name = OsString::from(".");
-        name.push(target.file_name().unwrap_or_default());
-        name.push(format!(".{}-{number}", std::process::id()));
+        // The name does not contain that of the target, which may have the largest length.
+        let name = format!(".pmctl-{}-{number}", std::process::id());
         let temporary = target.with_file_name(name);
         match make(&temporary) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
@@ -249,11 +281,7 @@ mod tests {
         let mut file = WholeFile::create(&path).expect("it can be written");
         file.write_all(b"half").expect("there is room");
         let number = || folder.path().read_dir().expect("it is ours").count();
-        // On a file system without nameless files it has a temporary name.
-        assert_eq!(
-            number(),
-            usize::from(matches!(file.location, Location::Temporary(_)))
-        );
+        assert_eq!(number(), 0);
         file.finish().expect("it gets its name");
         drop(file);
         assert_eq!(
@@ -277,36 +305,41 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_a_temporary_name_is_moved_or_removed() {
+    fn a_file_in_another_folder_is_copied_at_the_end() {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let target = folder.path().join("out");
-        for is_finished in [false, true] {
-            let (output, temporary) = create_temporary(&target).expect("it can be written");
+        let number = || folder.path().read_dir().expect("it is ours").count();
+        for mode in [0o644, 0o600] {
+            let output = make_and_remove(&target).expect("it can be written");
             let mut file = WholeFile {
                 file: NamedOutput {
                     output,
                     name: "out".to_owned(),
                 },
-                location: Location::Temporary(temporary),
+                location: Location::Elsewhere,
                 target: target.clone(),
             };
-            if is_finished {
-                file.finish().expect("it can be moved");
-            }
-            drop(file);
-            let names: Vec<PathBuf> = fs::read_dir(folder.path())
-                .expect("it is ours")
-                .map(|entry| entry.expect("it is ours").path())
-                .collect();
-            assert_eq!(
-                names,
-                if is_finished {
-                    vec![target.clone()]
-                } else {
-                    vec![]
-                }
-            );
+            let result = file.set_permissions(Permissions::from_mode(mode));
+            result.expect("it is ours");
+            file.write_all(b"x").expect("there is room");
+            assert_eq!(number(), 0);
+            file.finish().expect("it can be moved");
+            assert_eq!((number(), fs::read(&target).ok()), (1, Some(b"x".to_vec())));
+            let facts = fs::metadata(&target).expect("it is there");
+            assert_eq!(facts.permissions().mode() & 0o777 & !mode, 0);
+            fs::remove_file(&target).expect("it is there");
         }
+    }
+
+    #[test]
+    fn a_name_has_any_length_that_the_file_system_allows() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let longest = folder.path().join("x".repeat(255));
+        write(&longest, |file| Ok(file.write_all(b"x")?)).expect("it can be written");
+        assert_eq!(fs::read(&longest).expect("it is there"), b"x");
+        let too_long = WholeFile::create(&folder.path().join("x".repeat(256)));
+        let message = format!("{:#}", too_long.err().expect("it can't be made"));
+        assert!(message.contains("name too long"), "{message}");
     }
 
     #[test]
@@ -314,10 +347,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let (target, victim) = (folder.path().join("out"), folder.path().join("victim"));
         fs::write(&victim, "kept").expect("there is room");
-        let (_, temporary) = create_temporary(&target).expect("it can be written");
+        let make = |temporary: &Path| File::create_new(temporary);
+        let (_, temporary) = with_new_name(&target, make).expect("it can be written");
         fs::remove_file(&temporary).expect("it is ours");
         symlink(&victim, &temporary).expect("a link can be made");
-        let (_, other) = create_temporary(&target).expect("there is another name");
+        let (_, other) = with_new_name(&target, make).expect("there is another name");
         assert_ne!(other, temporary);
         // A file without a name gets its temporary name in the same way.
         write(&target, |file| Ok(file.write_all(b"new")?)).expect("there is another name");
