@@ -30,7 +30,7 @@ use absences::absence_notes;
 pub(crate) use accesses::{compare_cells, shown_cells};
 pub(crate) use callers::Tree;
 pub(crate) use needed_data::{check_keys, check_recording, missing_data};
-pub(crate) use rows::{Grouping, Share, Shares, key_heading, sum_by_row};
+pub(crate) use rows::{Grouping, Share, Shares, key_heading, sum_by_row, totals};
 pub(crate) use shown_rows::{LIMIT_ADVICE, NO_SAMPLE_PASSES, PERCENT_LIMIT_ADVICE};
 use shown_rows::{within_limits, write_hidden_rows, write_no_sample};
 use values::{amount_text, percent_text};
@@ -89,9 +89,7 @@ fn write_event(
     (args, grouping): (&Report, &Grouping),
     output: &mut Screen,
 ) -> Result<()> {
-    let events = shares.values().map(|share| share.events);
-    let events = events.fold(0, u64::saturating_add);
-    let samples: u64 = shares.values().map(|share| share.samples).sum();
+    let (events, samples) = totals(shares.values());
     let style = output.colors.heading;
     let unit = recording.events[index].attr.unit();
     writeln!(

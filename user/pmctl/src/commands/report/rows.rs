@@ -45,6 +45,15 @@ impl Share {
     }
 }
 
+/// Returns the sums of the events and of the samples of these rows.
+pub(crate) fn totals<'a>(shares: impl IntoIterator<Item = &'a Share>) -> (u64, u64) {
+    let mut total = Share::default();
+    for share in shares {
+        total.add_own(share.events, share.samples);
+    }
+    (total.events, total.samples)
+}
+
 /// Call chains that are cut, and files whose functions have no names.
 #[derive(Debug)]
 pub(crate) struct ReportGaps {
@@ -558,6 +567,16 @@ mod tests {
         assert_eq!(sums("a", "a"), (20, 2));
         assert_eq!(sums("a", "b"), (10, 1));
         assert_eq!(sums("b", "b"), (10, 1));
+    }
+
+    #[test]
+    fn totals_do_not_overflow() {
+        let share = Share {
+            events: 1 << 63,
+            samples: 1 << 63,
+            ..Share::default()
+        };
+        assert_eq!(totals([&share, &share]), (u64::MAX, u64::MAX));
     }
 
     #[test]

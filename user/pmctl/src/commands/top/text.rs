@@ -25,9 +25,7 @@ pub(super) fn write_tables(
     let (tables, ..) = report::sum_by_row(recording, grouping, None)?;
     let style = colors.heading;
     for (index, (event, shares)) in recording.events.iter().zip(&tables).enumerate() {
-        let events = shares.values().map(|share| share.events);
-        let events = events.fold(0, u64::saturating_add);
-        let samples: u64 = shares.values().map(|share| share.samples).sum();
+        let (events, samples) = report::totals(shares.values());
         write!(
             output,
             "{style}Samples: {} of event '{}'{style:#}",

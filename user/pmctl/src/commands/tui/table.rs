@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use crate::args::Key;
 use crate::commands::report::{
-    Share, Shares, Tree, compare_cells, min_events, shown_cells, total_text,
+    Share, Shares, Tree, compare_cells, min_events, shown_cells, total_text, totals,
 };
 use crate::events::values::Unit;
 use crate::system::text::{printable, thousands};
@@ -74,7 +74,7 @@ impl CallTable {
         Self {
             event: event.to_owned(),
             unit: Some(unit),
-            samples: shares.values().map(|share| share.samples).sum(),
+            samples: totals(shares.values()).1,
             range,
             ..Self::default()
         }
@@ -100,9 +100,7 @@ impl CallTable {
             let order = size(b).cmp(&size(a));
             order.then_with(|| compare_cells(keys, &a.key, &b.key))
         });
-        let samples = rows.iter().map(|row| row.share.samples).sum();
-        let events = rows.iter().map(|row| row.share.events);
-        let events = events.fold(0, u64::saturating_add);
+        let (events, samples) = totals(shares.values());
         let min_row_events = min_events(limits.row, events);
         let row_count = rows.len();
         rows.retain(|row| Self::size(children, &row.share) >= min_row_events);
