@@ -10,7 +10,7 @@ use super::sysfs::{EXCLUDED_PMUS, LinuxPmu, NamedEvent, is_core_pmu, read_all, r
 use crate::events::cpus::Cpus;
 use crate::events::modes;
 use crate::events::software::{self, Software};
-use crate::events::words::words;
+use crate::events::words::grouped_words;
 use crate::system::exit::Usage;
 use crate::system::machine::Machine;
 use crate::system::text::did_you_mean;
@@ -172,10 +172,7 @@ fn separate_pmu_events(
     let mut pmus = None;
     for text in texts {
         let mut other_words = Vec::new();
-        let mut in_group = false;
-        for word in words(text) {
-            let is_grouped = in_group || word.contains('{');
-            in_group = is_grouped && !word.contains('}');
+        for (word, is_grouped) in grouped_words(text) {
             let Some(name) = pmu_name(word) else {
                 other_words.push(word);
                 continue;
