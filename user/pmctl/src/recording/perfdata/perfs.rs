@@ -82,6 +82,7 @@ pub(super) fn parse(
     let lost_records = events.lost_records.max(events.lost_samples);
     let reasons = [
         lost_note(lost_records),
+        events.unassigned_note(),
         events.no_callers_note(),
         events.deferred.missing_note(),
         is_unfinished.then(|| UNFINISHED.to_owned()),
@@ -196,6 +197,8 @@ struct Events {
     /// Number of lost samples, as perf reports them at the end. If the kernel has reported lost records, these samples are
     /// among `lost_records`.
     lost_samples: u64,
+    /// Number of samples whose event's number no event of the file has.
+    unassigned_samples: u64,
     /// Build-ids of the kernel and its modules, from their mappings.
     build_ids: Vec<BuildId>,
     /// The programs' parts of call chains, if these came in records of their own.
@@ -240,6 +243,7 @@ impl Events {
             parts,
             lost_records: 0,
             lost_samples: 0,
+            unassigned_samples: 0,
             build_ids: Vec::new(),
             deferred: DeferredChains::default(),
             have_deferred_chains: all.iter().any(|(attr, _)| attr.has_deferred_chains()),
@@ -273,6 +277,14 @@ impl Events {
         let mut layouts = self.layouts.iter();
         let has_other_registers = layouts.any(|(layout, _)| layout.has_other_registers());
         has_other_registers.then(|| NO_CALLERS_NOTE.to_owned())
+    }
+
+    /// Returns a note for the user if samples were left out.
+    fn unassigned_note(&self) -> Option<String> {
+        (self.unassigned_samples > 0).then(|| {
+            let samples = count(self.unassigned_samples, "sample");
+            format!("{samples} left out: the file does not say of which event they are")
+        })
     }
 
     /// Decodes the next record, and returns it with the distance to the next one in bytes; `None` at the end. The record is
@@ -315,9 +327,14 @@ impl Events {
         // All layouts have the event's number at the same offset.
         let (first, _) = self.layouts[0];
         let id = first.id(kind == PERF_RECORD_SAMPLE, content);
-        let index = id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0);
-        let (layout, kept_index) = self.layouts[index];
+        let known_index = id.and_then(|id| self.ids.get(&id)).copied();
+        // Records that perf makes itself have no number. Without a list of numbers, the only event has all samples.
+        let (layout, kept_index) = self.layouts[known_index.unwrap_or(0)];
         if kind == PERF_RECORD_SAMPLE {
+            if known_index.is_none() && self.layouts.len() > 1 {
+                self.unassigned_samples += 1;
+                return Ok(None);
+            }
             let sample = kept_index.map(|index| {
                 layout
                     .decode_sample(index, misc, content)

@@ -174,6 +174,32 @@ fn a_file_of_perf_has_the_same_samples() {
 }
 
 #[test]
+fn a_sample_of_an_unknown_event_is_left_out() {
+    let own_recording = example(false);
+    assert_eq!(own_recording.events.len(), 2);
+    let mut file = with_perf_as_writer(encode(&own_recording));
+    let word = |file: &[u8], at: usize| {
+        let bytes = file[at..at + 8].try_into().expect("it has 8 bytes");
+        usize::try_from(u64::from_le_bytes(bytes)).expect("it fits")
+    };
+    // The list of events has the offset of each event's numbers 16 bytes before the end of its entry.
+    let (entry_size, entries) = (word(&file, 16), word(&file, 24));
+    let ids = word(&file, entries + 2 * entry_size - 16);
+    file[ids] ^= 0x80;
+    let recording = read(file).expect("it is whole");
+    let number_of = |recording: &Recording, event: usize| {
+        let samples = recording.samples();
+        samples.filter(|(_, sample)| sample.event == event).count()
+    };
+    assert_eq!(number_of(&recording, 0), number_of(&own_recording, 0));
+    assert_eq!(number_of(&recording, 1), 0);
+    let left_out = number_of(&own_recording, 1);
+    let beginning = format!("{left_out} sample");
+    let mut notes = recording.notes.degraded.iter();
+    assert!(left_out > 0 && notes.any(|note| note.starts_with(&beginning)));
+}
+
+#[test]
 fn samples_of_a_guest_keep_their_mode() {
     for guest_mode in [None, Some(GuestMode::Kernel), Some(GuestMode::User)] {
         let mut record = first_sample(true);
