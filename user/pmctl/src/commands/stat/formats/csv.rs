@@ -29,6 +29,8 @@ use crate::commands::stat::unit::ColumnUnit;
 pub(in crate::commands::stat) struct Csv<'a, W: Write> {
     subject: &'a Subject,
     writer: ::csv::Writer<W>,
+    /// Several runs were asked for, so that each line has the variation, also if only one run was completed.
+    is_repeated: bool,
 }
 
 impl<'a, W: Write> Csv<'a, W> {
@@ -38,6 +40,15 @@ impl<'a, W: Write> Csv<'a, W> {
         Self {
             subject,
             writer: writer.from_writer(output),
+            is_repeated: false,
+        }
+    }
+
+    /// Adds the variation to each line, also if there is only one run.
+    pub(in crate::commands::stat) fn with_variation(self, is_repeated: bool) -> Self {
+        Self {
+            is_repeated,
+            ..self
         }
     }
 
@@ -65,6 +76,7 @@ impl<'a, W: Write> Csv<'a, W> {
 impl<W: Write> LineFormat for Csv<'_, W> {
     fn write_lines(&mut self, interval_end: Option<Duration>, runs: &[Run]) -> Result<()> {
         let figures = Figures::from_runs(runs);
+        let has_variation = self.is_repeated || runs.len() > 1;
         let columns = self.subject.columns.iter().enumerate();
         for (index, column) in columns.filter(|(index, _)| self.subject.shows(&figures, *index)) {
             self.write_start(interval_end, column.place.as_ref())?;
@@ -84,7 +96,7 @@ impl<W: Write> LineFormat for Csv<'_, W> {
             if let Some(name) = column.place.as_ref().and_then(CountedPlace::cgroup) {
                 self.writer.write_field(name)?;
             }
-            if runs.len() > 1 {
+            if has_variation {
                 let error = figures.summaries[index].map_or(0.0, |summary| summary.error_percent);
                 self.writer.write_field(format!("{error:.2}%"))?;
             }
@@ -116,7 +128,7 @@ impl<W: Write> LineFormat for Csv<'_, W> {
             }
             // The running time and its percentage are empty. With several runs, the variation is
             // empty, too, as in perf.
-            let empty_fields = if runs.len() > 1 { 3 } else { 2 };
+            let empty_fields = if has_variation { 3 } else { 2 };
             for _ in 0..empty_fields {
                 self.writer.write_field("")?;
             }
@@ -265,5 +277,22 @@ mod tests {
                 .expect("a vector takes all");
         });
         assert_eq!(text, "100,,instructions,10.00%,3000000000,100.00,,\n");
+    }
+
+    #[test]
+    fn the_only_run_of_several_has_the_same_fields() {
+        let subject = subject_with("instructions,cycles", &["insn_per_cycle"]);
+        let text = text_written_by(|out| {
+            let csv = Csv::new(&subject, out, b',').with_variation(true);
+            WithTotals::new(csv, false)
+                .write_totals(&[run(&[Some(90), Some(90)])])
+                .expect("a vector takes all");
+        });
+        let expected = "\
+90,,instructions,0.00%,3000000000,100.00,1.00,insn per cycle
+90,,cycles,0.00%,3000000000,100.00,,
+,,,,,,1.00,insn_per_cycle
+";
+        assert_eq!(text, expected);
     }
 }

@@ -44,7 +44,8 @@ pub(in crate::commands::stat) fn number_format<'a>(
     }
     match (args.field_separator, args.json) {
         (Some(separator), _) => Box::new(WithTotals::new(
-            csv::Csv::new(subject, output, separator),
+            csv::Csv::new(subject, output, separator)
+                .with_variation(args.repeat.is_some_and(|runs| runs > 1)),
             args.summary,
         )),
         (None, Some(Json::Perf)) => Box::new(WithTotals::new(
