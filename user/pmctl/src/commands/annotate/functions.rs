@@ -123,9 +123,8 @@ impl SampledFunctions {
         let contains_inlined = |function: &&SampledFunction| {
             let path = &*path_of_text(&function.path);
             let key = function.file_number.map_or(u32::MAX, FileNumber::number);
-            let version = recording.version(path);
             function.events_by_offset.keys().any(|offset| {
-                let levels = lines.at((key, path), version, *offset);
+                let levels = lines.at((key, path), || recording.version(path), *offset);
                 let mut inlined = levels.iter().filter_map(|level| level.inlined.as_ref());
                 inlined.any(|inlined| *inlined.text == *name)
             })

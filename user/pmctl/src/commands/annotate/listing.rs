@@ -172,7 +172,7 @@ impl<'a> SourceLines<'a> {
     /// instruction.
     fn lines_before(&mut self, offset: u64) -> Vec<ListingLine> {
         let path = &*path_of_text(&self.function.path);
-        let version = self.recording.version(path);
+        let version = || self.recording.version(path);
         let levels = self.lines.at((0, path), version, offset);
         let Some(SourceLine { path, number }) =
             levels.first().and_then(|level| level.source.clone())

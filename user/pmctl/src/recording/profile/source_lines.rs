@@ -34,7 +34,7 @@ impl<'a> SourceLines<'a> {
             return UNKNOWN_LEVEL.into();
         };
         let offset = site.file_offset().wrapping_sub(u64::from(is_return));
-        let version = self.recording.version(path);
+        let version = || self.recording.version(path);
         self.lines.at((number.number(), path), version, offset)
     }
 

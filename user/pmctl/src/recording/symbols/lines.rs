@@ -86,11 +86,11 @@ impl Lines {
     /// Returns the functions at an offset of a file: first the innermost inlined function, and last
     /// the function that contains the offset. Without debug information, returns only the
     /// containing function. `key` is the file's number; debug information is used only if it
-    /// belongs to the file's version `version`.
-    pub(crate) fn at(
+    /// belongs to the version of the file that `version` returns, which is called once for each file.
+    pub(crate) fn at<'a>(
         &self,
         (key, file): (u32, &Path),
-        version: FileVersion<'_>,
+        version: impl FnOnce() -> FileVersion<'a>,
         offset: u64,
     ) -> Rc<[Level]> {
         let cache = &mut *self.cache.borrow_mut();
@@ -100,7 +100,7 @@ impl Lines {
         let program = match cache.files.get(file) {
             Some(program) => program.clone(),
             None => {
-                let program = self.find(file, version);
+                let program = self.find(file, version());
                 if let Ok(program) = &program {
                     cache
                         .warnings

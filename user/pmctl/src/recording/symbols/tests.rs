@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of the names of stripped programs, with and without debug files.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::symlink;
@@ -119,7 +120,7 @@ fn a_pipe_beside_the_debug_information_is_not_opened() {
     };
     let look_up = || {
         let lines = Lines::new(DebugFiles::of_user());
-        let levels = lines.at((0, &program.path), version, program.here);
+        let levels = lines.at((0, &program.path), || version, program.here);
         (levels[0].line.is_some(), lines.warnings())
     };
     assert_eq!(look_up(), (true, Vec::new()));
@@ -133,6 +134,24 @@ fn a_pipe_beside_the_debug_information_is_not_opened() {
     );
 }
 
+#[test]
+fn the_version_of_a_file_is_asked_for_once() {
+    let program = Inlined::new(&["-g"]);
+    let lines = Lines::new(DebugFiles::of_user());
+    let asked = Cell::new(0);
+    let version = || {
+        asked.set(asked.get() + 1);
+        FileVersion {
+            build_id: program.build_id.as_deref(),
+            facts: None,
+        }
+    };
+    for offset in [program.here, program.here, program.here + 1] {
+        lines.at((0, &program.path), version, offset);
+    }
+    assert_eq!(asked.get(), 1);
+}
+
 /// Returns whether the line of the inlined function is found, and the warnings.
 fn line_is_known(program: &Inlined) -> (bool, Vec<String>) {
     let version = FileVersion {
@@ -140,7 +159,7 @@ fn line_is_known(program: &Inlined) -> (bool, Vec<String>) {
         facts: None,
     };
     let lines = Lines::new(DebugFiles::of_user());
-    let levels = lines.at((0, &program.path), version, program.here);
+    let levels = lines.at((0, &program.path), || version, program.here);
     (levels[0].line.is_some(), lines.warnings())
 }
 
@@ -152,7 +171,7 @@ fn a_program_without_a_build_id_has_lines_until_it_changes() {
         let lines = Lines::new(DebugFiles::of_user());
         let build_id = program.build_id.as_deref();
         let version = FileVersion { build_id, facts };
-        let levels = lines.at((0, &program.path), version, program.here);
+        let levels = lines.at((0, &program.path), || version, program.here);
         let inlined = levels.iter().filter_map(|level| level.inlined.as_ref());
         let inlined: Vec<String> = inlined.map(|name| name.text.to_string()).collect();
         (inlined, levels[0].line.is_some(), lines.warnings())
