@@ -154,6 +154,12 @@ impl NamelessSamples {
                  python3 -X perf, java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit.",
                 file_list(&generated)
             )?;
+            if generated.iter().any(|(path, _)| is_cut(recording, path)) {
+                writeln!(
+                    output,
+                    "  The file is larger than 64 MB: pmctl reads the last 64 MB."
+                )?;
+            }
         }
         Ok(())
     }
@@ -206,10 +212,19 @@ fn path_of_recorded<'a>(recording: &Recording, name: &'a Path) -> Option<&'a Pat
     Some(path)
 }
 
+fn table_of<'a>(recording: &'a Recording, path: &str) -> Option<&'a SymbolTable> {
+    let mut tables = recording.notes.symbols.iter();
+    tables.find(|table| table.file == path)
+}
+
+/// Returns whether only a part of this file's names was read.
+fn is_cut(recording: &Recording, path: &str) -> bool {
+    table_of(recording, path).is_some_and(|table| table.partial)
+}
+
 /// Returns whether this is a file that had no symbol table.
 fn lacks_names(recording: &Recording, path: &str) -> bool {
-    let mut tables = recording.notes.symbols.iter();
-    let table = tables.find(|table| table.file == path);
+    let table = table_of(recording, path);
     let has_none = |table: &SymbolTable| table.partial || table.symbols.is_empty();
     path.starts_with('/') && table.is_none_or(|table| !table.replaced && has_none(table))
 }

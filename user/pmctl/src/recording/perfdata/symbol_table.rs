@@ -14,8 +14,8 @@ pub(crate) struct SymbolTable {
     pub(crate) file: String,
     /// Functions in the order of their addresses, without overlap.
     pub(crate) symbols: Vec<Symbol>,
-    /// The file had no symbol table, so that only exported functions have names. Always false in recordings of earlier
-    /// versions.
+    /// The file had no symbol table, so that only exported functions have names; or it is a map of JIT code of which only
+    /// the end was read. Always false in recordings of earlier versions.
     #[serde(default)]
     pub(crate) partial: bool,
     /// The file was replaced after it was recorded, so that its symbols were not read.

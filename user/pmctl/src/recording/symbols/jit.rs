@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -17,7 +17,8 @@ use nix::unistd::geteuid;
 use super::length::truncate_name;
 use crate::system::files;
 
-/// The largest number of bytes of a file that are read.
+/// The largest number of bytes of a file that are read. They are the last ones: programs append functions, and may use the
+/// address of an earlier one again.
 const MAX_MAP_SIZE: u64 = 1 << 26;
 
 /// Returns the path of a process's map of functions. In symbol tables, this path also stands for
@@ -44,6 +45,8 @@ pub(crate) fn has_ended(pid: u32) -> bool {
 pub(super) struct JitFunctions {
     /// End and name of each function by its start address. The functions do not overlap.
     functions: BTreeMap<u64, (u64, String)>,
+    /// The file is larger than [`MAX_MAP_SIZE`], so that its beginning was not read.
+    pub(super) is_cut: bool,
 }
 
 impl JitFunctions {
@@ -56,10 +59,13 @@ impl JitFunctions {
             .map(|process| process.uid());
         let inner_pid = pid_in_namespace(pid).unwrap_or(pid);
         let inner_path = format!("/proc/{pid}/root/tmp/perf-{inner_pid}.map");
-        let bytes = [PathBuf::from(inner_path), map_path(pid)]
+        let (bytes, is_cut) = [PathBuf::from(inner_path), map_path(pid)]
             .iter()
             .find_map(|path| read_trusted(path, owner, begin))?;
-        Some(Self::parse(&String::from_utf8_lossy(&bytes), addresses))
+        Some(Self {
+            is_cut,
+            ..Self::parse(&String::from_utf8_lossy(&bytes), addresses)
+        })
     }
 
     /// Parses the content of a file. Lines that can't be parsed are skipped: the program may be writing the last one.
@@ -117,19 +123,30 @@ fn parse_line(line: &str) -> Option<(u64, u64, &str)> {
     Some((start, size, rest.trim()))
 }
 
-/// Reads a file that the process has written. Returns `None` if another user wrote it, or an earlier process with this
-/// number.
-fn read_trusted(path: &Path, owner: Option<u32>, begin: Option<SystemTime>) -> Option<Vec<u8>> {
+/// Reads the last [`MAX_MAP_SIZE`] bytes of a file that the process has written, and returns whether it has more. Returns
+/// `None` if another user wrote it, or an earlier process with this number.
+fn read_trusted(
+    path: &Path,
+    owner: Option<u32>,
+    begin: Option<SystemTime>,
+) -> Option<(Vec<u8>, bool)> {
     // A symbolic link could make pmctl read a file that the link's owner can't.
-    let file = files::open_with(path, libc::O_NOFOLLOW).ok()?;
+    let mut file = files::open_with(path, libc::O_NOFOLLOW).ok()?;
     let facts = file.metadata().ok()?;
     let is_old = begin.is_some_and(|begin| facts.modified().is_ok_and(|time| time < begin));
     if is_old || !is_trusted(facts.uid(), owner, geteuid().as_raw()) {
         return None;
     }
+    let start = facts.len().saturating_sub(MAX_MAP_SIZE);
     let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(start)).ok()?;
     file.take(MAX_MAP_SIZE).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
+    if start > 0 {
+        // The rest of a line would be another function.
+        let line_end = bytes.iter().position(|byte| *byte == b'\n');
+        bytes.drain(..line_end.unwrap_or(bytes.len()));
+    }
+    Some((bytes, start > 0))
 }
 
 /// Returns whether the map of functions of a process is trusted, by the user ids of the file, of the process (`None`
@@ -166,6 +183,8 @@ pub(crate) fn begin_time(pid: u32) -> Option<SystemTime> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
@@ -249,6 +268,25 @@ mod tests {
         assert_eq!(program.name().as_deref(), Some("f"));
         program.end();
         assert_eq!(program.name().as_deref(), Some("f"));
+    }
+
+    #[test]
+    fn the_end_of_a_large_file_is_read() {
+        let program = Program::new();
+        // The last 64 MB begin behind the first digits.
+        fs::write(&program.1, "99991000 10 wrong\n").expect("there is room");
+        let file = fs::File::options().append(true).open(&program.1);
+        let mut file = file.expect("it is there");
+        let end = b"\n2000 10 new\n";
+        // A hole, which takes no room.
+        let hole_end = MAX_MAP_SIZE + 4 - end.len() as u64;
+        file.set_len(hole_end).expect("it is ours");
+        file.write_all(end).expect("there is room");
+        let functions = JitFunctions::read(program.0.id(), &[0x1000, 0x2000]);
+        let functions = functions.expect("it is there");
+        assert!(functions.is_cut);
+        assert_eq!(functions.at(0x1000), None);
+        assert_eq!(functions.at(0x2000), Some((0x2000, 0x2010, "new")));
     }
 
     #[test]

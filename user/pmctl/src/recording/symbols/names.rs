@@ -70,6 +70,7 @@ impl SymbolFinder {
             table.symbols = make_symbols(&offsets, &self.vdso_functions(&offsets));
         } else if let Some(pid) = jit::process_of(file) {
             let functions = JitFunctions::read(pid, &offsets).unwrap_or_default();
+            table.partial = functions.is_cut;
             let jit_functions = offsets.iter().map(|offset| {
                 let (start, end, name) = functions.at(*offset)?;
                 Some(FoundFunction {
