@@ -131,39 +131,46 @@ impl Comparison {
             periods: sides.iter().map(|side| side.period).collect(),
             is_exact: sides.iter().all(|side| side.has_each_event),
         };
-        for side in 1..sides.len() {
-            comparison.test_differences(side);
-        }
+        comparison.test_differences();
         comparison.sort_rows(keys);
         comparison
     }
 
-    /// Tests the differences between the first recording and the one with the index `side`.
-    fn test_differences(&mut self, side: usize) {
+    /// Tests the differences between the first recording and each other one.
+    fn test_differences(&mut self) {
+        let others = 1..self.recording_totals.len();
         if self.is_exact {
             for row in &mut self.rows {
-                let differs = row.shares[0].events != row.shares[side].events;
-                let p = if differs { 0.0 } else { 1.0 };
-                row.test_results.push((p, differs));
+                let differs = |side: usize| row.shares[0].events != row.shares[side].events;
+                let results = others.clone().map(differs);
+                row.test_results = results
+                    .map(|differs| (if differs { 0.0 } else { 1.0 }, differs))
+                    .collect();
             }
             return;
         }
-        let recording_totals = &self.recording_totals;
-        let sample_counts =
-            |row: &DiffRow, side: usize| (row.shares[side].samples, recording_totals[side].samples);
         let rows = self.rows.iter();
         let p_values: Vec<f64> = rows
-            .map(|row| match &self.periods {
-                Some(periods) => fisher::p_value_of_counts(
-                    (row.shares[0].samples, periods[0]),
-                    (row.shares[side].samples, periods[side]),
-                ),
-                None => fisher::p_value(sample_counts(row, 0), sample_counts(row, side)),
-            })
+            .flat_map(|row| others.clone().map(|side| self.p_value(row, side)))
             .collect();
+        // The level holds for the table as a whole, and not for each pair of recordings.
         let significant = fisher::are_significant(&p_values);
-        for ((row, p), significant) in self.rows.iter_mut().zip(p_values).zip(significant) {
-            row.test_results.push((p, significant));
+        let mut results = p_values.into_iter().zip(significant);
+        for row in &mut self.rows {
+            row.test_results = results.by_ref().take(others.len()).collect();
+        }
+    }
+
+    /// Returns the probability that a row of equal programs differs at least as much between the first recording and the
+    /// recording `side`.
+    fn p_value(&self, row: &DiffRow, side: usize) -> f64 {
+        let samples = |side: usize| row.shares[side].samples;
+        let totals = |side: usize| self.recording_totals[side].samples;
+        match &self.periods {
+            Some(periods) => {
+                fisher::p_value_of_counts((samples(0), periods[0]), (samples(side), periods[side]))
+            }
+            None => fisher::p_value((samples(0), totals(0)), (samples(side), totals(side))),
         }
     }
 
@@ -354,6 +361,21 @@ pub(super) mod tests {
                 .rows
                 .iter()
                 .all(|row| row.shares[0] == row.shares[1])
+        );
+    }
+
+    #[test]
+    fn the_level_holds_for_all_recordings_together() {
+        let before = shares(&[("a", 50), ("b", 50)]);
+        let after = shares(&[("a", 67), ("b", 33)]);
+        let has_star = |sides: &[&Shares]| {
+            let comparison = compared(sides, None);
+            comparison.rows.iter().any(DiffRow::is_significant)
+        };
+        assert!(has_star(&[&before, &after]));
+        assert!(
+            !has_star(&[&before, &after, &before]),
+            "p is 2%, in a table of four"
         );
     }
 
