@@ -210,7 +210,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s c -l period -d 'Take
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s C -l cpu -d 'Sample all programs on these CPUs, as 0-2,5' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s p -l pid -d 'Sample these processes, separated by commas, and the children that they start' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s t -l tid -d 'Sample these threads, separated by commas, and what they start' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s d -l delay -d 'Show a table every SECS seconds' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s d -l delay -d 'Show a table every SECS seconds, from 0.1 to 3600' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s s -l sort -d 'Group samples by these keys, separated by commas; `overhead` and `samples` are always shown, and may be named' -r -f -a "comm\t''
 pid\t''
 tid\t''

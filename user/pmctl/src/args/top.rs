@@ -56,7 +56,7 @@ pub(crate) struct Top {
     #[arg(short, long, value_name = "TID", conflicts_with_all = ["all_cpus", "cpu", "pid"])]
     pub(crate) tid: Option<String>,
 
-    /// Show a table every SECS seconds
+    /// Show a table every SECS seconds, from 0.1 to 3600
     #[arg(short, long, value_name = "SECS", default_value = "2", value_parser = parse_seconds)]
     pub(crate) delay: Duration,
 
@@ -86,6 +86,6 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
         .parse()
         .ok()
         .filter(|seconds| (0.1..=3600.0).contains(seconds));
-    let seconds = seconds.ok_or("it takes a number of seconds, 0.1 or more")?;
+    let seconds = seconds.ok_or("it takes a number of seconds from 0.1 to 3600")?;
     Ok(Duration::from_secs_f64(seconds))
 }
