@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
@@ -43,7 +43,7 @@ pub(super) enum RunOutcome {
     Failed(String),
     /// The machine ended without an answer.
     Dead,
-    /// A signal came before the command ran, or the same signal came a second time.
+    /// A signal came before the command ran, or the same signal came again after a second.
     Stopped(Signal),
 }
 
@@ -59,7 +59,38 @@ pub(super) struct HostRelay {
     /// The watch of the machine, until its first message.
     watch: Option<StartWatch>,
     /// Signals that were relayed to the command.
-    relayed_signals: Vec<Signal>,
+    relayed_signals: RelayedSignals,
+}
+
+/// The signals that were relayed to the command, each with the time of the first one.
+#[derive(Default)]
+struct RelayedSignals(Vec<(Signal, Instant)>);
+
+/// What a signal causes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reaction {
+    Relay,
+    Ignore,
+    EndMachine,
+}
+
+impl RelayedSignals {
+    /// Time in which the same signal counts as one. timeout(1) sends its signal to pmctl, and then to the process group of
+    /// pmctl.
+    const REPEAT_TIME: Duration = Duration::from_secs(1);
+
+    /// Notes a signal that came at `now`, and returns what it causes.
+    fn reaction_to(&mut self, signal: Signal, now: Instant) -> Reaction {
+        let mut known = self.0.iter().filter(|(known, _)| *known == signal);
+        match known.next() {
+            None => {
+                self.0.push((signal, now));
+                Reaction::Relay
+            }
+            Some((_, first)) if now.duration_since(*first) < Self::REPEAT_TIME => Reaction::Ignore,
+            Some(_) => Reaction::EndMachine,
+        }
+    }
 }
 
 /// State of standard input.
@@ -115,7 +146,7 @@ impl HostRelay {
             results,
             has_started: false,
             watch: None,
-            relayed_signals: Vec::new(),
+            relayed_signals: RelayedSignals::default(),
         })
     }
 
@@ -255,11 +286,14 @@ impl HostRelay {
                     }
                 }
                 Event::End { signal, .. } => {
-                    if !self.has_started || self.relayed_signals.contains(&signal) {
+                    if !self.has_started {
                         return Ok(Some(signal));
                     }
-                    self.relayed_signals.push(signal);
-                    self.channel.send(&Message::Signal(signal as i32))?;
+                    match self.relayed_signals.reaction_to(signal, Instant::now()) {
+                        Reaction::Relay => self.channel.send(&Message::Signal(signal as i32))?,
+                        Reaction::Ignore => {}
+                        Reaction::EndMachine => return Ok(Some(signal)),
+                    }
                 }
                 // When QEMU ends, the socket is closed too, which reading the channel reports.
                 Event::Child | Event::Other | Event::Switch => {}
@@ -424,6 +458,19 @@ fn is_disconnect(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signal_that_comes_twice_at_once_is_one() {
+        let mut signals = RelayedSignals::default();
+        let begin = Instant::now();
+        let mut reaction_at = |signal, milliseconds| {
+            signals.reaction_to(signal, begin + Duration::from_millis(milliseconds))
+        };
+        assert_eq!(reaction_at(Signal::SIGTERM, 0), Reaction::Relay);
+        assert_eq!(reaction_at(Signal::SIGTERM, 999), Reaction::Ignore);
+        assert_eq!(reaction_at(Signal::SIGINT, 999), Reaction::Relay);
+        assert_eq!(reaction_at(Signal::SIGTERM, 1000), Reaction::EndMachine);
+    }
 
     fn pending_of(streams: &[Stream], message: (Stream, &str), is_raw: bool) -> Vec<String> {
         let output = |stream: &Stream| {

@@ -20,7 +20,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::Signal;
-use nix::unistd::mkdtemp;
+use nix::unistd::{Uid, mkdtemp};
 
 use super::monitor::EndedBySignal;
 use super::qemu::{
@@ -204,9 +204,19 @@ fn state_uri(directory: &Path) -> String {
     format!("file:{}", directory.join(STATE_FILE).display())
 }
 
-/// Returns the directory of the snapshot of a machine; `None` if there is no cache, or a file of the machine is missing.
+/// Returns the directory of the snapshot of a machine; `None` if there is no cache, if another user could have made the
+/// snapshot, or if a file of the machine is missing.
 fn snapshot_directory(machine: &VirtualMachine<'_>) -> Option<PathBuf> {
-    Some(cache_directory()?.join(snapshot_name(machine).ok()?))
+    let directory = cache_directory()?.join(snapshot_name(machine).ok()?);
+    belongs_to(Uid::effective(), &directory).then_some(directory)
+}
+
+/// Returns whether a snapshot's directory, that of all snapshots, and the user's cache belong to this user, as far as they
+/// exist. sudo(8) may keep the home directory of its caller, who could give root another machine to run.
+fn belongs_to(user: Uid, directory: &Path) -> bool {
+    let folders = directory.ancestors().take(3);
+    let mut existing = folders.filter_map(|folder| fs::symlink_metadata(folder).ok());
+    existing.all(|facts| facts.uid() == user.as_raw())
 }
 
 /// Returns the directory of all snapshots; `None` if the user has no home directory.
@@ -281,6 +291,19 @@ fn remove_old_snapshots(cache: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn snapshots_of_another_user_are_not_used() {
+        let cache = tempfile::tempdir().expect("a folder can be made");
+        let directory = cache.path().join("perfmon-vm/0123");
+        let (user, other) = (
+            Uid::effective(),
+            Uid::from_raw(Uid::effective().as_raw() + 1),
+        );
+        assert!(belongs_to(user, &directory) && !belongs_to(other, &directory));
+        fs::create_dir_all(&directory).expect("it can be made");
+        assert!(belongs_to(user, &directory) && !belongs_to(other, &directory));
+    }
 
     #[test]
     fn an_incomplete_snapshot_is_removed_once_its_run_has_ended() {
