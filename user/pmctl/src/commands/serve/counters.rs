@@ -51,7 +51,6 @@ impl Counters {
         cpus: &Cpus,
         mut on_left_out: impl FnMut(&EventSpec, &Cpus, &Error),
     ) -> Result<Self> {
-        let event_count = events.len();
         let cpu = |number| Cpu {
             number,
             open_events: OpenEvents::none(&events),
@@ -78,7 +77,7 @@ impl Counters {
             }
         }
         if let Some(error) = last_error {
-            if counters.missing_count() == counters.cpus.len() * event_count {
+            if !counters.cpus.iter().any(|cpu| cpu.open_events.has_open()) {
                 return Err(exit::with_help(error));
             }
         }
@@ -109,7 +108,7 @@ impl Counters {
         Cpus::new(cpus.map(|cpu| cpu.number).collect())
     }
 
-    /// Returns the number of missing counts: the events that are not open, over all CPUs.
+    /// Returns the number of missing counts: the events that are not open, over all CPUs that are online.
     pub(super) fn missing_count(&self) -> usize {
         self.cpus
             .iter()

@@ -89,7 +89,7 @@ fn write_gaps(page: &mut MetricsText, (missing, lost): (usize, u64)) {
     page.metric(
         "perfmon_events_missing",
         MetricKind::Gauge,
-        "Number of counts, of an event on a CPU or in a cgroup, that can't be read now",
+        "Number of counts, of an event on an online CPU or in a cgroup, that can't be read now",
     )
     .sample(&[], missing);
     page.metric(

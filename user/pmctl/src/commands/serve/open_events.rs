@@ -78,9 +78,16 @@ impl OpenEvents {
         self.uncounted_reasons.iter().find_map(|reason| *reason)
     }
 
-    /// Returns the number of events that are not open.
+    /// Returns whether an event is open.
+    pub(super) fn has_open(&self) -> bool {
+        self.open_events().next().is_some()
+    }
+
+    /// Returns the number of events that are not open. On an offline CPU nothing happens, so that no event is missing.
     pub(super) fn missing_count(&self) -> usize {
-        self.uncounted_reasons.len() - self.open_events().count()
+        let reasons = self.uncounted_reasons.iter();
+        let offline = reasons.filter(|reason| **reason == Some(UncountedReason::OfflineCpu));
+        self.uncounted_reasons.len() - offline.count() - self.open_events().count()
     }
 
     /// Returns the indices of the open events.
@@ -199,5 +206,16 @@ mod tests {
             (None, Some(UncountedReason::UnsupportedEvent))
         );
         assert_eq!(open_events.missing_count(), 2);
+    }
+
+    #[test]
+    fn nothing_is_missing_on_an_offline_cpu() {
+        let events = spec::parse("cycles,instructions", &testing::intel());
+        let mut open_events = OpenEvents::none(&events.expect("the CPU has them"));
+        open_events.uncounted_reasons[0] = Some(UncountedReason::OfflineCpu);
+        assert_eq!(open_events.missing_count(), 1);
+        open_events.uncounted_reasons[1] = Some(UncountedReason::OfflineCpu);
+        assert_eq!(open_events.missing_count(), 0);
+        assert!(!open_events.has_open());
     }
 }
