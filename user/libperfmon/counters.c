@@ -106,7 +106,7 @@ EXPORT int perfmon_read(struct perfmon_counters *counters, uint64_t *counts)
 		return -1;
 	if (words[WORD_ENABLED] - words[WORD_RUNNING] > __atomic_load_n(&counters->uncounted, __ATOMIC_RELAXED))
 		return fail_with(EIO,
-				 "can't read %s: it ran on a core that lacks the event, so the count would be too low. Run the program on one kind of core: `taskset -c $(cat /sys/devices/cpu_core/cpus) PROGRAM`.",
+				 "can't read %s: it ran on a core that lacks the event, so the count would be too low. " ONE_KIND_OF_CORE,
 				 counters->event[0].name);
 	memcpy(counts, words + HEADER_WORDS, counters->size * sizeof(words[0]));
 	return 0;

@@ -15,6 +15,9 @@
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
+/* The advice for a program that ran on a core that lacks an event. */
+#define ONE_KIND_OF_CORE	"Run the program on one kind of core: `taskset -c $(cat /sys/devices/cpu_core/cpus) PROGRAM`."
+
 /* The largest size of an event's name in bytes, with its end. */
 #define NAME_SIZE	64
 

@@ -148,6 +148,8 @@ struct perfmon_reading {
 	uint64_t retries[PERFMON_MARKED];
 	/* Number of repeated readings of all events. */
 	uint64_t all_retries;
+	/* The time in ns in which the first event was enabled and had no counter; the events are a group. */
+	uint64_t uncounted;
 	/* Not 0 if an event had no counter. */
 	uint64_t failed;
 };
@@ -168,10 +170,10 @@ extern __thread struct perfmon_marks perfmon_marks __attribute__((tls_model("ini
  * is one piece of assembly, so that the number of instructions before its first RDPMC and after its
  * last RDPMC does not depend on the caller and the compiler; the library subtracts these
  * instructions. If the kernel has changed a page meanwhile (seqlock, <linux/perf_event.h>), the
- * event is read again, which takes 19 instructions, 4 of them branches (PERFMON_RETRY_*).
+ * event is read again, which takes 20 instructions, 4 of them branches (PERFMON_RETRY_*).
  *
- * Offsets in the page: 8 lock, 12 index, 16 offset, 40 capabilities (bit 2 is cap_user_rdpmc),
- * 48 pmc_width.
+ * Offsets in the page: 8 lock, 12 index, 16 offset, 24 time_enabled, 32 time_running,
+ * 40 capabilities (bit 2 is cap_user_rdpmc), 48 pmc_width.
  */
 #define PERFMON_READ_MARKS_(member) (__extension__ ({				\
 	__asm__ volatile(							\
@@ -184,7 +186,8 @@ extern __thread struct perfmon_marks perfmon_marks __attribute__((tls_model("ini
 		"1:	movq	%c[pages]-8(%%rsi,%%r8,8), %%r9\n"		\
 		"2:	movl	8(%%r9), %%r10d\n"				\
 		"	movl	12(%%r9), %%ecx\n"				\
-		"	movq	16(%%r9), %%rdi\n"				\
+		"	movq	24(%%r9), %%rdi\n"				\
+		"	subq	32(%%r9), %%rdi\n"				\
 		"	testb	$4, 40(%%r9)\n"					\
 		"	jz	4f\n"						\
 		"	subl	$1, %%ecx\n"					\
@@ -196,7 +199,7 @@ extern __thread struct perfmon_marks perfmon_marks __attribute__((tls_model("ini
 		"	negl	%%ecx\n"					\
 		"	shlq	%%cl, %%rax\n"					\
 		"	sarq	%%cl, %%rax\n"					\
-		"	addq	%%rdi, %%rax\n"					\
+		"	addq	16(%%r9), %%rax\n"				\
 		"	cmpl	%%r10d, 8(%%r9)\n"				\
 		"	jne	3f\n"						\
 		"	movq	%%rax, %c[counts]-8(%%rsi,%%r8,8)\n"		\
@@ -208,18 +211,20 @@ extern __thread struct perfmon_marks perfmon_marks __attribute__((tls_model("ini
 		"	jmp	2b\n"						\
 		"4:	movl	$1, %%r8d\n"					\
 		"5:	movq	%%r11, %c[all](%%rsi)\n"			\
+		"	movq	%%rdi, %c[uncounted](%%rsi)\n"			\
 		"	movq	%%r8, %c[failed](%%rsi)\n"			\
 		: : [pages] "i" (offsetof(struct perfmon_marks, page)),		\
 		    [counts] "i" (offsetof(struct perfmon_marks, member.count)),	\
 		    [retries] "i" (offsetof(struct perfmon_marks, member.retries)), \
 		    [all] "i" (offsetof(struct perfmon_marks, member.all_retries)), \
+		    [uncounted] "i" (offsetof(struct perfmon_marks, member.uncounted)), \
 		    [failed] "i" (offsetof(struct perfmon_marks, member.failed))	\
 		: "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11",	\
 		  "cc", "memory");						\
 }))
 
 /* The numbers of instructions and of branches from label 2 to 3 and back. */
-#define PERFMON_RETRY_INSNS	19
+#define PERFMON_RETRY_INSNS	20
 #define PERFMON_RETRY_BRANCHES	4
 
 /*

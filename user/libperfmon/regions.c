@@ -337,14 +337,31 @@ static struct meter *meter_of_thread(void)
 	return NULL;
 }
 
+/*
+ * Returns why the stretch that ends with the arrival was not counted, or a part of it; NULL if it was
+ * counted. Both readings have a counter also if the thread ran on a core without the event between
+ * them. The difference of the page's times grows only then.
+ */
+static const char *gap_in_stretch(void)
+{
+	const struct perfmon_reading *from = &perfmon_marks.departure, *to = &perfmon_marks.arrival;
+
+	if (from->failed || to->failed)
+		return "an event had no counter for a while, so a part of the pass was not counted";
+	if (from->uncounted != to->uncounted)
+		return "the thread ran on a core that lacks an event, so a part of the pass was not counted. " ONE_KIND_OF_CORE;
+	return NULL;
+}
+
 /* Adds the stretch that ends with the arrival to the clock. */
 static void advance_clock(struct meter *m)
 {
+	const char *gap = m->has_departed ? gap_in_stretch() : NULL;
 	unsigned int i;
 
-	if (m->has_departed && (perfmon_marks.departure.failed || perfmon_marks.arrival.failed)) {
+	if (gap) {
 		m->gaps++;
-		note_failure("an event had no counter for a while, so a part of the pass was not counted");
+		note_failure(gap);
 	} else if (m->has_departed) {
 		for (i = 0; i < m->counters->size; i++)
 			m->clock[i] += stretch_count(m, i) - m->overhead[i];
