@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs the commands in turns, and collects their numbers.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -42,15 +43,23 @@ impl Advice {
     /// Returns the advice on a command of these words. `is_split` is true if pmctl, and not a shell, has split the
     /// command into words.
     fn new(words: &[OsString], is_split: bool) -> Self {
-        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-        let texts = words.iter().map(|word| &**word);
-        let shell_word = texts.clone().find(|word| is_split && is_for_shell(word));
+        let texts = words.iter().map(|word| word.to_string_lossy());
+        let shell_word = texts
+            .into_iter()
+            .find(|word| is_split && is_for_shell(word));
         Self {
-            shell_word: shell_word.map(str::to_owned),
-            // Quoting fails only for a NUL, which no command can have.
-            quoted: shlex::try_join(texts).unwrap_or_else(|_| words.join(" ")),
+            shell_word: shell_word.map(Cow::into_owned),
+            quoted: quoted(words),
         }
     }
+}
+
+/// Returns the words of a command as they are typed in a shell, so that other words have another text.
+fn quoted(words: &[OsString]) -> String {
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let texts = words.iter().map(|word| &**word);
+    // Quoting fails only for a NUL, which no command can have.
+    shlex::try_join(texts).unwrap_or_else(|_| words.join(" "))
 }
 
 /// Returns whether a shell would interpret this word, and not pass it to a program.
@@ -70,9 +79,11 @@ pub(super) fn find_commands(args: &Bench) -> Result<Vec<NamedCommand>> {
         })
     };
     if !args.command.is_empty() {
-        let words = args.command.iter().map(|word| word.to_string_lossy());
-        let name = words.collect::<Vec<_>>().join(" ");
-        return Ok(vec![to_command(name, &args.command, false)?]);
+        return Ok(vec![to_command(
+            quoted(&args.command),
+            &args.command,
+            false,
+        )?]);
     }
     let commands = args.commands.iter().map(|command| {
         let name = command.to_string_lossy().into_owned();
@@ -355,6 +366,17 @@ mod tests {
         assert_eq!(words("a 'b c' \"d\"").expect("it is well formed"), expected);
         assert!(words("a 'b").is_err());
         assert!(words("  ").is_err());
+    }
+
+    #[test]
+    fn other_words_have_another_name() {
+        let name = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            quoted(&words)
+        };
+        assert_eq!(name(&["./p", "a b"]), "./p 'a b'");
+        assert_eq!(name(&["./p", "a", "b"]), "./p a b");
+        assert_eq!(name(&["./p", "", "$x"]), "./p '' '$x'");
     }
 
     #[test]
