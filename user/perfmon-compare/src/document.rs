@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The numbers of all runs as JSON, which are saved for comparison with a later run.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 
 use raw_cpuid::{CpuId, CpuIdReader};
@@ -27,6 +28,9 @@ pub enum UnusableDocument {
     /// A command lacks numbers of an event.
     #[error("a command lacks the numbers of an event")]
     Incomplete,
+    /// Several commands have this name, so it does not say which one is meant.
+    #[error("it has several commands called `{0}`. Measure each of them into a file of its own")]
+    SameName(String),
 }
 
 /// The numbers of all runs of all commands.
@@ -39,6 +43,10 @@ pub struct BenchDocument {
     pub events: Vec<String>,
     /// The commands. No two have the same name.
     pub commands: Vec<BenchEntry>,
+    /// The names of the events that count only user mode; `None` if the names themselves show it. The name that a user
+    /// gives to an event does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    user_mode_events: Option<Vec<String>>,
 }
 
 /// A command and its numbers.
@@ -59,7 +67,15 @@ impl BenchDocument {
             machine,
             events,
             commands,
+            user_mode_events: None,
         }
+    }
+
+    /// Stores the names of the events that count only user mode.
+    #[must_use]
+    pub fn with_user_mode_events(mut self, names: Vec<String>) -> Self {
+        self.user_mode_events = Some(names);
+        self
     }
 
     /// Checks that the document has the right schema, commands, and all numbers.
@@ -83,7 +99,11 @@ impl BenchDocument {
         if !self.commands.iter().all(is_complete) {
             return Err(UnusableDocument::Incomplete);
         }
-        Ok(self)
+        let names = self.commands.iter().map(|entry| &entry.command[..]);
+        match first_repeated(names).map(str::to_owned) {
+            Some(name) => Err(UnusableDocument::SameName(name)),
+            None => Ok(self),
+        }
     }
 
     /// Returns the index of an event.
@@ -92,11 +112,42 @@ impl BenchDocument {
         self.events.iter().position(|known| known == event)
     }
 
+    /// Returns whether the event with this index counts only user mode, where all processors have the same count of
+    /// instructions and branches.
+    #[must_use]
+    pub fn is_user_mode(&self, event: usize) -> bool {
+        let name = &self.events[event];
+        match &self.user_mode_events {
+            Some(names) => names.contains(name),
+            None => has_user_modifier(name),
+        }
+    }
+
     /// Returns whether the numbers of an event are times.
     #[must_use]
     pub fn is_time(&self, event: usize) -> bool {
         self.events[event] == TIME
     }
+}
+
+/// Returns whether the modifiers at the end of an event's name limit the event to user mode, as in `cycles:u` and
+/// `cpu/event=0xc0/u`.
+fn has_user_modifier(event: &str) -> bool {
+    let end = event.rsplit_once('/').map_or(event, |(_, end)| end);
+    let modifiers = match end.rsplit_once(':') {
+        Some((_, modifiers)) => modifiers,
+        // After a slash the colon may be left out.
+        None if end.len() < event.len() => end,
+        None => return false,
+    };
+    let is_known = |letter| matches!(letter, 'u' | 'p' | 'P');
+    modifiers.contains('u') && modifiers.chars().all(is_known)
+}
+
+/// Returns the first name that comes a second time.
+pub fn first_repeated<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let mut known = HashSet::new();
+    names.into_iter().find(|name| !known.insert(*name))
 }
 
 /// Returns the brand string of a processor, which documents have as `machine`; `unknown` if it has none.
@@ -147,5 +198,49 @@ mod tests {
         let mut empty = document;
         empty.commands[0].values[0].clear();
         assert!(empty.into_checked().is_err());
+    }
+
+    #[test]
+    fn the_mode_is_in_the_name_or_in_the_file() {
+        for (name, expected) in [
+            ("instructions:u", true),
+            ("cycles:ppu", true),
+            ("cpu/event=0xc0/u", true),
+            ("cpu/event=0xc0/:u", true),
+            ("cpu/event=0xc0,name=a:u/k", false),
+            ("cpu/event=0xc0,name=a:u/", false),
+            ("instructions", false),
+            ("cycles:uk", false),
+            ("cycles:k", false),
+            ("futex:futures", false),
+            ("u", false),
+        ] {
+            assert_eq!(has_user_modifier(name), expected, "{name}");
+        }
+        let mut document = testing::document();
+        document.events = ["kernel:u", "mine"].map(str::to_owned).to_vec();
+        assert!(document.is_user_mode(0) && !document.is_user_mode(1));
+        let saved = document.with_user_mode_events(vec!["mine".to_owned()]);
+        let mut text = Vec::new();
+        write(&saved, &mut text).expect("writing to a vector can't fail");
+        let read: BenchDocument = serde_json::from_slice(&text).expect("it is JSON");
+        assert!(!read.is_user_mode(0) && read.is_user_mode(1));
+    }
+
+    #[test]
+    fn commands_of_one_name_are_refused() {
+        let mut document = testing::document();
+        document.commands[1].command = document.commands[0].command.clone();
+        let error = document
+            .into_checked()
+            .map(drop)
+            .map_err(|error| error.to_string());
+        assert_eq!(
+            error,
+            Err(
+                "it has several commands called `./old 'a b'`. Measure each of them into a file of its own"
+                    .to_owned()
+            )
+        );
     }
 }

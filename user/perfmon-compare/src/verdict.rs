@@ -36,13 +36,11 @@ impl Verdict {
         }
     }
 
-    /// Checks the conditions. `index` returns the index of the event that a condition names. `is_user_mode` returns whether
-    /// the event with an index counts only user mode, where all processors have the same count.
+    /// Checks the conditions. `index` returns the index of the event that a condition names.
     pub fn of(
         comparison: &Comparison<'_>,
         conditions: &[Condition],
         index: impl Fn(&str) -> Option<usize>,
-        is_user_mode: impl Fn(usize) -> bool,
     ) -> Self {
         let mut verdict = Self::default();
         for condition in conditions {
@@ -50,7 +48,8 @@ impl Verdict {
                 continue;
             };
             let is_other_machine = comparison.other_machine().is_some();
-            if condition.is_relative() && is_other_machine && !is_user_mode(event) {
+            let is_user_mode = comparison.measured.is_user_mode(event);
+            if condition.is_relative() && is_other_machine && !is_user_mode {
                 verdict.unknown.push(format!(
                     "--fail-if '{}': `{}` can't be compared across different processors. Measure the baseline on this one, or \
                      use instructions:u.",
@@ -130,7 +129,7 @@ mod tests {
                 .index(name)
                 .or_else(|| measured.index(&format!("{name}:u")))
         };
-        Verdict::of(&comparison, &conditions, index, |event| event == 1)
+        Verdict::of(&comparison, &conditions, index)
     }
 
     #[test]

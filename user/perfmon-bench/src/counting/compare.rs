@@ -229,9 +229,8 @@ impl Suite {
             print_error(&self.target.name, &warning);
         }
         let measured = comparison.measured;
-        let is_user_mode = |event: usize| measured.events[event].ends_with(":u");
         let index = |name: &str| measured.index(name);
-        let verdict = Verdict::of(comparison, &options.fail_if, index, is_user_mode);
+        let verdict = Verdict::of(comparison, &options.fail_if, index);
         for sentence in verdict.holds.iter().chain(&verdict.unknown) {
             print_error(&self.target.name, sentence);
         }

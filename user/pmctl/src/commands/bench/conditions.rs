@@ -41,13 +41,8 @@ fn warn_of_other_command(baseline: &Baseline, measured: &BenchDocument) {
     }
 }
 
-/// Reports which conditions hold, and returns the exit code. `is_user_mode_only` takes the index of an event, and
-/// returns whether the event counts user mode only.
-pub(super) fn check_conditions(
-    args: &Bench,
-    comparison: &Comparison<'_>,
-    is_user_mode_only: impl Fn(usize) -> bool,
-) -> u8 {
+/// Reports which conditions hold, and returns the exit code.
+pub(super) fn check_conditions(args: &Bench, comparison: &Comparison<'_>) -> u8 {
     let measured = comparison.measured;
     if let Some(baseline) = comparison.baseline {
         warn_of_other_command(baseline, measured);
@@ -60,7 +55,7 @@ pub(super) fn check_conditions(
         let event = measured.index(name);
         event.or_else(|| measured.index(&modes::with_modifier(name, Modes::User)))
     };
-    let verdict = Verdict::of(comparison, &args.fail_if, index, is_user_mode_only);
+    let verdict = Verdict::of(comparison, &args.fail_if, index);
     for sentence in verdict.holds.iter().chain(&verdict.unknown) {
         complain(sentence);
     }

@@ -20,7 +20,7 @@ use perfmon::Modes;
 use perfmon::spec::{self, EventSpec};
 use perfmon_compare::comparison::{Baseline, Comparison};
 use perfmon_compare::condition::TIME;
-use perfmon_compare::document::{self, BenchDocument};
+use perfmon_compare::document::{self, BenchDocument, first_repeated};
 use perfmon_compare::markdown;
 
 use conditions::{check_conditions, check_conditions_are_counted};
@@ -82,6 +82,7 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
     }
     let labels: Vec<String> = events.iter().map(|event| event.label.clone()).collect();
     check_conditions_are_counted(args, &labels)?;
+    refuse_same_names(args, &names, &labels)?;
     let save = args.save.as_deref().map(WholeFile::create).transpose()?;
 
     // Signals are held until the numbers are saved, so that a second Ctrl-C does not lose them.
@@ -102,8 +103,9 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
                 }
             }
         }
-        let document = BenchDocument::new(info::brand(&machine), names, entries);
-        show_and_save(args, (&document, &events), baseline.as_ref(), save)
+        let document = BenchDocument::new(info::brand(&machine), names, entries)
+            .with_user_mode_events(user_mode_events(&events));
+        show_and_save(args, &document, baseline.as_ref(), save)
     });
     signals.discard_pending();
     code
@@ -112,14 +114,13 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
 /// Shows and saves the numbers, and returns the exit code.
 fn show_and_save(
     args: &Bench,
-    (measured, events): (&BenchDocument, &[EventSpec]),
+    measured: &BenchDocument,
     baseline: Option<&Baseline>,
     save: Option<WholeFile>,
 ) -> Result<u8> {
     let comparison = Comparison { measured, baseline };
     let result = print_numbers(args, &comparison);
-    let is_user_mode_only = |event: usize| counts_user_mode_only(&measured.events[event], events);
-    let code = check_conditions(args, &comparison, is_user_mode_only);
+    let code = check_conditions(args, &comparison);
     // Saves the numbers even if the table could not be written, as to a pipe without a reader.
     if let Some(mut file) = save {
         if code != 0 && is_own_baseline(args) {
@@ -187,25 +188,83 @@ fn refuse_suite_formats(args: &Bench) -> Result<(), Usage> {
     }
 }
 
-/// Returns whether the event with this name counts user mode only. In user mode, an emulated and a real processor have
-/// the same counts. The name need not show the mode: `cpu/event=0xc0,name=mine/u` has the name `mine`.
-fn counts_user_mode_only(label: &str, events: &[EventSpec]) -> bool {
-    let mut events = events.iter();
-    events.any(|event| event.label == label && event.modes == Modes::User)
+/// Fails if two commands have one name and are to be saved, or if two events have one name and are to be saved or
+/// compared: whoever reads the name would take the first one.
+fn refuse_same_names(args: &Bench, commands: &[&str], labels: &[String]) -> Result<(), Usage> {
+    let is_saved = args.save.is_some() || matches!(args.export, Some(BenchFormat::Json));
+    let option = if args.save.is_some() {
+        "--save"
+    } else {
+        "--export json"
+    };
+    if let Some(name) = first_repeated(commands.iter().copied()).filter(|_| is_saved) {
+        return Err(Usage(format!(
+            "{option}: two commands are called `{name}`, so the file would not say which numbers are whose.\n\
+             Leave out {option}; or save one, `pmctl bench --save FILE -- {name}`, and compare the other with it, by --baseline FILE."
+        )));
+    }
+    let is_compared = args.baseline.is_some() || !args.fail_if.is_empty();
+    let labels = labels.iter().map(|label| &label[..]);
+    match first_repeated(labels).filter(|_| is_saved || is_compared) {
+        Some(name) => Err(Usage(format!(
+            "-e: two events are called `{name}`, so they can't be saved or compared by their names.\n\
+             Leave one out, or give it another name, as in cpu/event=0xc0,name=mine/u."
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Returns the names of the events that count only user mode. The name need not show the mode:
+/// `cpu/event=0xc0,name=mine/u` has the name `mine`.
+fn user_mode_events(events: &[EventSpec]) -> Vec<String> {
+    let of_user = events.iter().filter(|event| event.modes == Modes::User);
+    of_user.map(|event| event.label.clone()).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::args::{Cli, Command};
     use crate::system::pmu::testing;
+
+    #[test]
+    fn what_is_saved_or_compared_by_name_has_a_name_of_its_own() {
+        let refused = |options: &[&str], commands: &[&str], events: &[&str]| {
+            let words = [&["pmctl", "bench"][..], options, &["true"]].concat();
+            let cli = Cli::try_parse_from(words).expect("it is well formed");
+            let Command::Bench(args) = cli.command else {
+                panic!("it is bench");
+            };
+            let labels: Vec<String> = events.iter().map(|event| (*event).to_owned()).collect();
+            let result = refuse_same_names(&args, commands, &labels);
+            result.err().map(|error| error.to_string())
+        };
+        let (twice, once) = (&["./x", "./x"][..], &["./x", "./y"][..]);
+        let save = &["--save", "a.json"][..];
+        assert_eq!(refused(&[], twice, &["a", "a"]), None);
+        assert_eq!(refused(save, once, &["a", "b"]), None);
+        let error = refused(save, twice, &["a"]).expect("the file would have one name twice");
+        assert!(
+            error.starts_with("--save: two commands are called `./x`"),
+            "{error}"
+        );
+        assert!(refused(&["--export", "json"], twice, &["a"]).is_some());
+        for options in [save, &["--baseline", "a.json"], &["--fail-if", "a>1"]] {
+            let error = refused(options, once, &["a", "b", "a"]).expect("they have one name");
+            assert!(
+                error.starts_with("-e: two events are called `a`"),
+                "{error}"
+            );
+        }
+    }
 
     #[test]
     fn the_mode_comes_from_the_event_and_not_from_its_name() {
         let text =
             "instructions:u,cpu/event=0xc0,name=mine/u,cpu/event=0xc0,name=kernel:u/k,cycles";
         let events = spec::parse(text, &testing::intel()).expect("the CPU has them");
-        let of_user = |name| counts_user_mode_only(name, &events);
-        assert!(of_user("instructions:u") && of_user("mine"));
-        assert!(!of_user("kernel:u") && !of_user("cycles") && !of_user(TIME));
+        assert_eq!(user_mode_events(&events), ["instructions:u", "mine"]);
     }
 }

@@ -47,9 +47,7 @@ pub(super) fn show(args: &Bench) -> Result<u8> {
         baseline: Some(&suite.baseline),
     };
     let result = print(args, &suite, &comparison);
-    // Only the name says whether a saved event counts user mode only: the files have no modes.
-    let is_user_mode_only = |event: usize| measured.events[event].ends_with(":u");
-    let code = check_conditions(args, &comparison, is_user_mode_only);
+    let code = check_conditions(args, &comparison);
     result?;
     Ok(code)
 }
