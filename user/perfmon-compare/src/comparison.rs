@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use crate::document::{BenchDocument, BenchEntry};
-use crate::figures::{Change, change};
+use crate::figures::{Change, change, side_with_too_few_runs};
 use crate::numbers::{format_change, format_interval, format_mean, format_spread};
 
 /// The numbers of an earlier run.
@@ -146,6 +146,17 @@ impl<'a> Comparison<'a> {
             None if command == 0 => None,
             None => Some(&self.measured.commands[0].values[event]),
         }
+    }
+
+    /// Returns whether a command's numbers of an event and those that they are compared with are enough runs to tell a change
+    /// from chance. A command that is compared with nothing has enough.
+    #[must_use]
+    pub fn has_enough_runs(&self, command: usize, event: usize) -> bool {
+        let Some(reference) = self.reference_values(command, event) else {
+            return true;
+        };
+        let values = &self.measured.commands[command].values[event];
+        side_with_too_few_runs(&[values, reference], self.measured.repeats(event)).is_none()
     }
 
     /// Returns whether the baseline has an entry of a command, with any events.

@@ -13,6 +13,9 @@ use crate::condition::TIME;
 /// The name and version of the JSON format.
 const SCHEMA: &str = "pmctl-bench-v1";
 
+/// The events that depend only on the path of the program, if they count only user mode.
+const REPEATABLE_EVENTS: [&str; 3] = ["instructions", "branches", "branch-instructions"];
+
 /// The reason why a document can't be used.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum UnusableDocument {
@@ -123,6 +126,14 @@ impl BenchDocument {
         }
     }
 
+    /// Returns whether the event with this index has the same count in each run of a program that does the same each time.
+    #[must_use]
+    pub fn repeats(&self, event: usize) -> bool {
+        let name = self.events[event].split(':').next();
+        let is_repeatable = |name| REPEATABLE_EVENTS.contains(&name);
+        name.is_some_and(is_repeatable) && self.is_user_mode(event)
+    }
+
     /// Returns whether the numbers of an event are times.
     #[must_use]
     pub fn is_time(&self, event: usize) -> bool {
@@ -225,6 +236,21 @@ mod tests {
         write(&saved, &mut text).expect("writing to a vector can't fail");
         let read: BenchDocument = serde_json::from_slice(&text).expect("it is JSON");
         assert!(!read.is_user_mode(0) && read.is_user_mode(1));
+    }
+
+    #[test]
+    fn instructions_and_branches_of_user_mode_repeat() {
+        let mut document = testing::document();
+        for (name, expected) in [
+            ("instructions:u", true),
+            ("branches:u", true),
+            ("instructions", false),
+            ("cycles:u", false),
+            ("time", false),
+        ] {
+            name.clone_into(&mut document.events[1]);
+            assert_eq!(document.repeats(1), expected, "{name}");
+        }
     }
 
     #[test]

@@ -69,6 +69,24 @@ pub fn is_exact(values: &[u64]) -> bool {
     values.len() > 1 && values.iter().all(|value| *value == values[0])
 }
 
+/// The smallest number of runs of a varying count from which an interval says something. That of one run has no width, and
+/// two runs are equal or close by chance.
+pub const LEAST_RUNS: usize = 3;
+
+/// Returns the index of the first side whose runs are too few for a verdict; `None` if all sides have enough.
+///
+/// A side needs [`LEAST_RUNS`] runs unless it is [exact](is_exact). If `repeats` is true, a program that does the same has
+/// the same count in each run: then one run is enough, as long as no side shows that the program varies.
+#[must_use]
+pub fn side_with_too_few_runs(sides: &[&[u64]], repeats: bool) -> Option<usize> {
+    let varies = sides.iter().any(|runs| runs.len() > 1 && !is_exact(runs));
+    let has_enough = |runs: &&[u64]| {
+        let is_repeated = repeats && !varies && runs.len() == 1;
+        runs.len() >= LEAST_RUNS || is_exact(runs) || is_repeated
+    };
+    sides.iter().position(|runs| !has_enough(runs))
+}
+
 /// Returns the change of the mean, with its confidence interval.
 #[must_use]
 pub fn change(before: &[u64], after: &[u64]) -> Change {
@@ -139,6 +157,22 @@ mod tests {
         assert!(are_same(change.part, 0.001));
         assert!(are_same(change.interval.low, change.interval.high));
         assert!(change.is_significant());
+    }
+
+    #[test]
+    fn few_runs_are_enough_only_if_they_are_exact() {
+        let too_few = side_with_too_few_runs;
+        assert_eq!(too_few(&[&[1000], &[1015]], false), Some(0));
+        assert_eq!(too_few(&[&[1000, 1001], &[1015; 3]], false), Some(0));
+        assert_eq!(too_few(&[&[1000; 2], &[1015]], false), Some(1));
+        assert_eq!(
+            too_few(&[&[1000, 1001, 1002], &[1015, 1016, 1017]], false),
+            None
+        );
+        assert_eq!(too_few(&[&[1000; 2], &[1015; 2]], false), None);
+        assert_eq!(too_few(&[&[1000], &[1015]], true), None);
+        assert_eq!(too_few(&[&[1000], &[1015, 1016, 1017]], true), Some(0));
+        assert_eq!(too_few(&[&[1000, 1001], &[1015]], true), Some(0));
     }
 
     #[test]

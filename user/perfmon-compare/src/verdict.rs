@@ -3,6 +3,7 @@
 
 use crate::comparison::Comparison;
 use crate::condition::Condition;
+use crate::figures::{LEAST_RUNS, side_with_too_few_runs};
 use crate::numbers::describe_change;
 
 /// The outcome of all conditions.
@@ -81,6 +82,7 @@ impl Verdict {
                 ));
             }
         }
+        let mut undecided = None;
         for (index, command) in comparison.measured.commands.iter().enumerate() {
             let reference = comparison.reference_values(index, event);
             if condition.is_relative() && reference.is_none() && comparison.has_baseline_of(index) {
@@ -89,7 +91,9 @@ impl Verdict {
                     comparison.measured.events[event]
                 ));
             }
-            if condition.is_met(reference, &command.values[event]) {
+            if let Some(reason) = too_few_runs(comparison, condition, (index, event)) {
+                undecided.get_or_insert(reason);
+            } else if condition.is_met(reference, &command.values[event]) {
                 self.holds.push(format!(
                     "--fail-if '{text}' holds for `{}`: {}",
                     command.command,
@@ -97,8 +101,42 @@ impl Verdict {
                 ));
             }
         }
-        Ok(())
+        undecided.map_or(Ok(()), Err)
     }
+}
+
+/// Returns the reason why a condition is not decided for a command, if there are too few runs; the indices are those of the
+/// command and of the event.
+fn too_few_runs(
+    comparison: &Comparison<'_>,
+    condition: &Condition,
+    (command, event): (usize, usize),
+) -> Option<String> {
+    let measured = comparison.measured;
+    let name = &measured.commands[command].command;
+    let mut sides = vec![(
+        &measured.commands[command].values[event][..],
+        format!("`{name}`"),
+    )];
+    if condition.is_relative() {
+        let place = match comparison.baseline {
+            Some(baseline) => baseline.file.display().to_string(),
+            None => format!("`{}`", measured.commands[0].command),
+        };
+        // A change holds for no command without a reference.
+        sides.push((comparison.reference_values(command, event)?, place));
+    }
+    let runs: Vec<&[u64]> = sides.iter().map(|(runs, _)| *runs).collect();
+    let (runs, place) = &sides[side_with_too_few_runs(&runs, measured.repeats(event))?];
+    let number = match runs.len() {
+        1 => "1 run".to_owned(),
+        number => format!("{number} runs"),
+    };
+    Some(format!(
+        "--fail-if '{}': not decided for `{name}`, because {place} has only {number} of `{}`, which may differ by chance. \
+         Measure it at least {LEAST_RUNS} times, as with `pmctl bench -r 10`, or use instructions:u.",
+        condition.text, measured.events[event]
+    ))
 }
 
 #[cfg(test)]
@@ -189,6 +227,68 @@ mod tests {
         let reasons = verdict(old_document, "instructions:u>+1%").unknown;
         let sentence = "--fail-if 'instructions:u>+1%': the baseline has no event `instructions:u`";
         assert_eq!(reasons, [sentence]);
+    }
+
+    #[test]
+    fn too_few_runs_of_a_varying_count_decide_nothing() {
+        let time_verdict = |old: &[u64], now: &[u64], condition: &str| {
+            let mut documents = [testing::document(), testing::document()];
+            for (document, runs) in documents.iter_mut().zip([old, now]) {
+                document.commands.truncate(1);
+                document.commands[0].values[0] = runs.to_vec();
+            }
+            let [old_document, measured] = documents;
+            let names = ["./old 'a b'"];
+            let baseline = Baseline::of_names((Path::new("old.json"), old_document), &names);
+            let comparison = Comparison {
+                measured: &measured,
+                baseline: Some(&baseline),
+            };
+            let condition = condition.parse().expect("it is well formed");
+            Verdict::of(&comparison, &[condition], |name| measured.index(name))
+        };
+        let verdict = time_verdict(&[1_000_000], &[1_015_000; 3], "time>+1%");
+        assert_eq!(
+            verdict.unknown,
+            [
+                "--fail-if 'time>+1%': not decided for `./old 'a b'`, because old.json has only 1 run of `time`, which may \
+                 differ by chance. Measure it at least 3 times, as with `pmctl bench -r 10`, or use instructions:u."
+            ]
+        );
+        let outcome =
+            |old: &[u64], now: &[u64], condition| time_verdict(old, now, condition).outcome();
+        assert_eq!(
+            outcome(&[1_000_000; 3], &[1_015_000], "time>+1%"),
+            Outcome::Unknown
+        );
+        // Nor does it pass: a gate that could never fail is none.
+        assert_eq!(
+            outcome(&[1_000_000], &[1_000_000], "time>+1%"),
+            Outcome::Unknown
+        );
+        assert_eq!(
+            outcome(&[1_000_000; 3], &[1_015_000; 3], "time>+1%"),
+            Outcome::Failed
+        );
+        // A limit of the mean does not depend on the baseline.
+        assert_eq!(
+            outcome(&[1_000_000], &[1_015_000; 3], "time>1"),
+            Outcome::Passed
+        );
+        assert_eq!(
+            outcome(&[1_000_000; 3], &[1_015_000], "time>1"),
+            Outcome::Unknown
+        );
+    }
+
+    #[test]
+    fn one_run_of_instructions_decides() {
+        let mut old_document = testing::document();
+        old_document.commands[1].values[1] = vec![1000];
+        assert_eq!(
+            verdict(old_document, "instructions:u>+1%").outcome(),
+            Outcome::Failed
+        );
     }
 
     #[test]

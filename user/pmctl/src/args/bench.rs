@@ -17,7 +17,7 @@ runs as different as these would show (bootstrap). A change is marked `may be no
 
 A CONDITION is EVENT>LIMIT or EVENT<LIMIT, also of `time`. With % the limit is a change from the first command, or from \
 the baseline: 'instructions:u>+1%'. Without it, it is of the mean: 'instructions:u>5000000', or seconds: 'time>0.5'. It \
-holds if the whole interval lies beyond the limit; then the exit code is 1.
+holds if the whole interval lies beyond the limit; then the exit code is 1. If a count varies, it needs three runs on each side.
 
 Examples:
   pmctl bench './old input' './new input'

@@ -101,7 +101,7 @@ fn row(
     let before_mean = before.map(|before| format_mean(row.is_time, before));
     let change = before.map(|before| change(before, row.values));
     let class = change
-        .filter(|change| change.is_significant())
+        .filter(|change| change.is_significant() && comparison.has_enough_runs(command, event))
         .map(|change| if change.part > 0.0 { "more" } else { "less" });
     let history = has_history.then(|| plot::draw_small(series)).transpose()?;
     Ok(html! {
@@ -122,14 +122,13 @@ mod tests {
     use std::path::PathBuf;
 
     use perfmon_compare::comparison::Baseline;
+    use perfmon_compare::document::BenchDocument;
     use perfmon_compare::testing;
 
     use super::*;
 
-    #[test]
-    fn names_are_text_in_the_page() {
-        let mut measured = testing::document();
-        measured.commands[1].command = "<script>alert(1)</script>".to_owned();
+    /// Returns the page about this document, and the document of the tests before it.
+    fn page_of(measured: &BenchDocument) -> String {
         let files = ["v1.json", "v2.json"].map(PathBuf::from);
         let history = History::new(&files, vec![testing::document(), measured.clone()]);
         let names: Vec<&str> = measured
@@ -139,12 +138,29 @@ mod tests {
             .collect();
         let baseline = Baseline::of_names((&files[0], testing::document()), &names);
         let comparison = Comparison {
-            measured: &measured,
+            measured,
             baseline: Some(&baseline),
         };
         let mut text = Vec::new();
         write(&history, &comparison, &mut text).expect("a vector takes everything");
-        let text = String::from_utf8(text).expect("it is text");
+        String::from_utf8(text).expect("it is text")
+    }
+
+    #[test]
+    fn a_change_of_too_few_runs_has_no_colour() {
+        let mut measured = testing::document();
+        let values = &mut measured.commands[0].values;
+        values[0] = vec![5_000_000; 3];
+        assert_eq!(page_of(&measured).matches("class=\"more\"").count(), 1);
+        measured.commands[0].values[0].truncate(1);
+        assert_eq!(page_of(&measured).matches("class=\"more\"").count(), 0);
+    }
+
+    #[test]
+    fn names_are_text_in_the_page() {
+        let mut measured = testing::document();
+        measured.commands[1].command = "<script>alert(1)</script>".to_owned();
+        let text = page_of(&measured);
         assert!(!text.contains("<script>"), "{text}");
         assert!(
             text.contains("&lt;script&gt;alert(1)&lt;/script&gt;"),
