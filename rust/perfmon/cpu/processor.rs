@@ -89,11 +89,6 @@ pub(crate) fn timestamp() -> u64 {
 pub(crate) struct Cycles(pub(crate) u64);
 
 impl Cycles {
-    /// Returns the sum.
-    pub(crate) fn plus(self, other: Self) -> Self {
-        Self(self.0.wrapping_add(other.0))
-    }
-
     /// Returns the time in nanoseconds; 0 if the kernel does not know the frequency.
     pub(crate) fn nanoseconds(self) -> u64 {
         /// Nanoseconds in a millisecond.

@@ -373,11 +373,7 @@ fn event_times(event: &Event, count: EventCount) -> EventTimes {
     if !event.config.may_wait() {
         return times;
     }
-    // The enabled time is loaded after the running time, so that it is never less than the running time.
-    EventTimes {
-        enabled: event.enabled_time().nanoseconds(),
-        ..times
-    }
+    EventTimes::of_parts(times.running, event.waited_time().nanoseconds())
 }
 
 /// Serves read(2) without PERF_FORMAT_GROUP.

@@ -208,9 +208,9 @@ fn read_words(slots: &[Slot], format: ReadFormat) -> Result<KVec<u64>> {
         id: slot.event().id,
         lost: slot.event().sampler.lost_samples(),
     };
-    let times = || EventTimes {
-        enabled: first.enabled_time().nanoseconds(),
-        running: first.closed_windows_count().time.nanoseconds(),
+    let times = || {
+        let running = first.closed_windows_count().time;
+        EventTimes::of_parts(running.nanoseconds(), first.waited_time().nanoseconds())
     };
     if format.is_group() {
         let group = slots.iter().map(|slot| Some(value(slot)));

@@ -272,11 +272,9 @@ impl Event {
         Cycles(self.running_cycles.load(Relaxed))
     }
 
-    /// Returns the time in which the event was enabled: the time of all closed windows plus the
-    /// time of all waits that have ended.
-    pub(super) fn enabled_time(&self) -> Cycles {
-        self.running_time()
-            .plus(Cycles(self.waited_cycles.load(Relaxed)))
+    /// Returns the time in which the event was enabled and did not count: all waits that have ended.
+    pub(super) fn waited_time(&self) -> Cycles {
+        Cycles(self.waited_cycles.load(Relaxed))
     }
 
     /// Returns whether the count misses events, so that reads of the count fail.

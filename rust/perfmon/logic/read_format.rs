@@ -34,6 +34,21 @@ pub struct EventTimes {
     pub running: u64,
 }
 
+impl EventTimes {
+    /// Returns the times of an event that has counted for `running` and waited for `waited`, in nanoseconds.
+    ///
+    /// Each is rounded by itself, so that the difference of the times is the same as long as the event counts. Programs
+    /// compare it between two readings.
+    #[inline(always)]
+    #[must_use]
+    pub const fn of_parts(running: u64, waited: u64) -> Self {
+        Self {
+            enabled: running.wrapping_add(waited),
+            running,
+        }
+    }
+}
+
 /// The largest number of words for one event: value, two times, id, lost.
 pub const MAX_WORDS_OF_ONE: usize = 5;
 

@@ -49,11 +49,8 @@ impl PerCpu {
         let times = || {
             let cycles_to_add = if member.is_open.get() != 0 { now } else { 0 };
             let running = Cycles(member.time.get().wrapping_add(cycles_to_add));
-            let enabled = running.plus(Cycles(member.waited_time.get()));
-            EventTimes {
-                enabled: enabled.nanoseconds(),
-                running: running.nanoseconds(),
-            }
+            let waited = Cycles(member.waited_time.get());
+            EventTimes::of_parts(running.nanoseconds(), waited.nanoseconds())
         };
         let running_counters = self.running_counters();
         let mut next = Some(first);

@@ -9,7 +9,7 @@ use super::{
     entries::{EntryBitmap, MAX_ENTRIES},
     word::{CounterCell, Word},
 };
-use crate::logic::user_page::UserPage;
+use crate::logic::{read_format::EventTimes, user_page::UserPage};
 use core::{
     ptr::NonNull,
     sync::atomic::{compiler_fence, Ordering::SeqCst},
@@ -34,10 +34,8 @@ pub(crate) struct UserPageState {
     pub(crate) index: u32,
     /// The value of [`UserPage::offset`].
     pub(crate) offset: i64,
-    /// The time in nanoseconds in which the event was enabled.
-    pub(crate) enabled: u64,
-    /// The time in nanoseconds in which the event was counted.
-    pub(crate) running: u64,
+    /// [`UserPage::time_enabled`] and [`UserPage::time_running`]
+    pub(crate) times: EventTimes,
 }
 
 impl UserPagePtr {
@@ -79,8 +77,8 @@ impl UserPagePtr {
                 (&raw mut (*page).capabilities).write_volatile(state.capabilities);
                 (&raw mut (*page).index).write_volatile(state.index);
                 (&raw mut (*page).offset).write_volatile(state.offset);
-                (&raw mut (*page).time_enabled).write_volatile(state.enabled);
-                (&raw mut (*page).time_running).write_volatile(state.running);
+                (&raw mut (*page).time_enabled).write_volatile(state.times.enabled);
+                (&raw mut (*page).time_running).write_volatile(state.times.running);
             });
         }
     }

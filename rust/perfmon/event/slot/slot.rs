@@ -294,12 +294,12 @@ impl Slot {
         }
     }
 
-    /// Returns the time in which the slot was enabled: its closed windows, and its waits.
-    pub(in crate::event) fn enabled_time(&self) -> Cycles {
+    /// Returns the time in which the slot was enabled and did not count: its waits that have ended.
+    pub(in crate::event) fn waited_time(&self) -> Cycles {
         if self.event().config.inherit {
-            self.closed_windows_count.time.plus(self.waited_time)
+            self.waited_time
         } else {
-            self.event().enabled_time()
+            self.event().waited_time()
         }
     }
 
@@ -314,7 +314,7 @@ impl Slot {
         CountBase {
             count: count.wrapping_sub(start_total),
             time: time.0.wrapping_sub(start_time),
-            waited_time: self.enabled_time().0.wrapping_sub(time.0),
+            waited_time: self.waited_time().0,
             is_open: self.is_open,
         }
     }

@@ -7,6 +7,7 @@ use crate::{
     event::event::Event,
     logic::{
         counter::{CounterId, CounterKind},
+        read_format::EventTimes,
         user_page::{page_index, UserPage},
     },
     percpu::{UserPagePtr, UserPageState},
@@ -28,9 +29,16 @@ fn inactive_state(event: &Event, capabilities: u64) -> UserPageState {
         capabilities,
         index: 0,
         offset: event.count() as i64,
-        enabled: event.enabled_time().nanoseconds(),
-        running: event.running_time().nanoseconds(),
+        times: times(event),
     }
+}
+
+/// Returns the times of the event's closed windows and of its waits that have ended.
+fn times(event: &Event) -> EventTimes {
+    EventTimes::of_parts(
+        event.running_time().nanoseconds(),
+        event.waited_time().nanoseconds(),
+    )
 }
 
 /// Returns whether a program may compute the count with RDPMC.
@@ -88,8 +96,7 @@ pub(super) fn show_open_windows(here: ThisCpu<'_>, slots: &mut Slots) {
                         capabilities: capabilities(event),
                         index: page_index(slot.counter()),
                         offset: 0,
-                        enabled: event.enabled_time().nanoseconds(),
-                        running: event.running_time().nanoseconds(),
+                        times: times(event),
                     },
                 )
             };
