@@ -3,15 +3,71 @@
 
 pytest -p perfmon.benchmark --exact-save main
 
-The fixture `benchmark` and the mark `benchmark` then count like the fixture `exact`.
+The fixture `benchmark` and the mark `benchmark` then count like the fixture `exact`, and so do `codspeed_benchmark` and its
+mark. Options of the other plugins are accepted, and have no effect.
 """
 
 import functools
+import operator
+import sys
 
 import pytest
 
 OTHER_PLUGINS = ("benchmark", "codspeed")
 """The names of plugins that have a fixture `benchmark`, too."""
+
+FIXTURES = {"benchmark", "codspeed_benchmark"}
+"""The names of the fixtures, which are also the names of marks."""
+
+IGNORED_OPTIONS = {
+    "benchmark": {
+        None: "calibration-precision columns cprofile cprofile-dump cprofile-loops cprofile-top group-by json max-time min-rounds "
+        "min-time name save sort storage time-unit timer warmup-iterations",
+        "?": "compare histogram netrc warmup",
+        "+": "compare-fail",
+        0: "autosave disable disable-gc enable only quiet save-data skip verbose",
+    },
+    "codspeed": {
+        None: "max-rounds max-time mode profile-folder warmup-time",
+        0: "",
+    },
+}
+"""The options of each of the other plugins, without its name, by the number of their values as for argparse."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config, parser):
+    """Adds the options of the plugins that are not there, since a suite's configuration may have them.
+
+    In `pytest_addoption` it would not be known yet which plugins are there.
+    """
+    group = parser.getgroup("perfmon.benchmark", "options of other plugins, which have no effect")
+    for plugin, options in IGNORED_OPTIONS.items():
+        if early_config.pluginmanager.hasplugin(plugin):
+            continue
+        for values, names in options.items():
+            settings = {"action": "store_true"} if values == 0 else {"action": "append", "nargs": values}
+            for name in names.split() or [""]:
+                option = f"--{plugin}-{name}".rstrip("-")
+                group.addoption(option, dest=_destination(option), help="has no effect", **settings)
+
+
+def _destination(option):
+    """Returns the name of an option's value in the configuration."""
+    return "perfmon_ignored" + option.replace("-", "_")
+
+
+def pytest_report_header(config):
+    """Names the options that have no effect."""
+    given = [
+        option
+        for plugin, options in IGNORED_OPTIONS.items()
+        for names in options.values()
+        for name in names.split() or [""]
+        for option in [f"--{plugin}-{name}".rstrip("-")]
+        if config.getoption(_destination(option), None)
+    ]
+    return [f"perfmon.benchmark: without effect: {', '.join(given)}"] if given else []
 
 
 def pytest_configure(config):
@@ -19,17 +75,37 @@ def pytest_configure(config):
     if others:
         advice = " ".join(f"-p no:{name}" for name in others)
         raise pytest.UsageError(f"-p perfmon.benchmark: another plugin has a fixture `benchmark`; add {advice}")
-    config.addinivalue_line("markers", "benchmark: counts the whole test, unless it has the fixture `benchmark`")
+    for name in sorted(FIXTURES):
+        config.addinivalue_line("markers", f"{name}: counts the whole test, unless it has the fixture `benchmark`")
+
+
+class _NoStats:
+    """The times of a benchmark, which are not measured. It is false, as in a suite that asks `if benchmark.stats`."""
+
+    def __bool__(self):
+        return False
+
+    def _refuse(self, name):
+        raise NotImplementedError(
+            f"benchmark.stats: perfmon.benchmark counts instructions and has no times ({name}).\n"
+            "Ask for them only `if benchmark.stats`; --exact-fail-if limits the instructions."
+        )
+
+    __getattr__ = __getitem__ = _refuse
 
 
 class Benchmark:
     """Counts a function, which it calls as often as the fixture `exact` does, and once more for the result."""
 
-    def __init__(self, exact):
+    def __init__(self, exact, node):
         self._exact = exact
-        # Attributes that suites of pytest-benchmark set.
+        self._undo = []
+        # Attributes that suites of pytest-benchmark read and set.
+        self.name = node.name
+        self.fullname = node.nodeid
         self.group = None
         self.extra_info = {}
+        self.stats = _NoStats()
 
     def __call__(self, function, *args, **kwargs):
         """Counts the function, and returns its result."""
@@ -55,15 +131,60 @@ class Benchmark:
         args, kwargs = make()
         return target(*args, **kwargs)
 
+    def weave(self, target):
+        """Counts the first call that the test makes of a function; `target` is the function, or its name with its module's.
+
+        The function is replaced in its module or class until the test ends.
+        """
+        if callable(target):
+            module, path = sys.modules[target.__module__], target.__qualname__
+        else:
+            parts = target.split(".")
+            imported = [".".join(parts[:n]) for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in sys.modules]
+            if not imported:
+                raise ValueError(f"benchmark.weave: the module of {target!r} is not imported")
+            module, path = sys.modules[imported[0]], target[len(imported[0]) + 1 :]
+        parent, _, name = path.rpartition(".")
+        owner = operator.attrgetter(parent)(module) if parent else module
+        function = getattr(owner, name)
+        has_begun = False
+
+        @functools.wraps(function)
+        def counted(*args, **kwargs):
+            nonlocal has_begun
+            # A test has one count, and the function may call itself.
+            if has_begun:
+                return function(*args, **kwargs)
+            has_begun = True
+            return self(function, *args, **kwargs)
+
+        self._undo.append(functools.partial(setattr, owner, name, function))
+        setattr(owner, name, counted)
+
+    patch = weave
+
+    def _end(self):
+        while self._undo:
+            self._undo.pop()()
+
 
 @pytest.fixture
-def benchmark(exact):
+def benchmark(exact, request):
     """Returns a function that calls another function, counts it, and returns its result."""
-    return Benchmark(exact)
+    benchmark = Benchmark(exact, request.node)
+    yield benchmark
+    benchmark._end()
+
+
+@pytest.fixture
+def codspeed_benchmark(benchmark):
+    """Returns the fixture `benchmark`."""
+    return benchmark
 
 
 def _is_counted_whole(item):
-    return item.get_closest_marker("benchmark") and "benchmark" not in item.fixturenames
+    has_mark = any(item.get_closest_marker(name) for name in FIXTURES)
+    return has_mark and FIXTURES.isdisjoint(item.fixturenames)
 
 
 def pytest_collection_modifyitems(items):

@@ -47,6 +47,36 @@ def test_teardown(benchmark):
         benchmark.pedantic(add, args=(1,), teardown=print)
 
 
+def test_name(benchmark):
+    assert benchmark.name == "test_name" and benchmark.fullname.endswith("::test_name")
+    assert benchmark(add, 1) == 1
+    assert not benchmark.stats
+    with pytest.raises(NotImplementedError, match="has no times"):
+        benchmark.stats["mean"]
+
+
+def count_down(n):
+    return count_down(n - 1) if n else "done"
+
+
+def test_weave(benchmark):
+    function = count_down
+    benchmark.weave(count_down)
+    assert count_down is not function
+    assert [count_down(100), count_down(3)] == ["done"] * 2
+    benchmark._end()
+    assert count_down is function
+
+
+def test_codspeed(codspeed_benchmark):
+    assert codspeed_benchmark(add, 1) == 1
+
+
+@pytest.mark.codspeed_benchmark
+def test_marked():
+    assert sum(range(1000)) == 499500
+
+
 @pytest.mark.benchmark
 def test_whole(tmp_path):
     assert tmp_path.name and sum(range(1000)) == 499500
