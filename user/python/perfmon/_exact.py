@@ -4,12 +4,15 @@
 The files have the format of `pmctl bench --save`.
 """
 
+import contextlib
+import fcntl
 import gc
 import inspect
 import json
 import math
 import os
 import re
+import secrets
 
 import perfmon
 
@@ -122,7 +125,10 @@ class Numbers:
             numbers.has_other_events = list(events) != list(EVENTS)
             indices = [events.index(event) for event in EVENTS]
             for entry in document["commands"]:
-                numbers.passes[entry["command"]] = list(zip(*(entry["values"][index] for index in indices)))
+                name = entry["command"]
+                if name in numbers.passes:
+                    raise ValueError(f"{path} has several commands called {name}: measure each of them into a file of its own")
+                numbers.passes[name] = list(zip(*(entry["values"][index] for index in indices)))
             return numbers
         except (KeyError, IndexError, TypeError, UnicodeDecodeError, json.JSONDecodeError):
             raise ValueError(f"{path} is not a file of --exact-save") from None
@@ -151,17 +157,15 @@ class Numbers:
 
         Functions of an old file that were not counted now keep their counts. Raises ValueError as `read_to_extend`.
         """
-        old = Numbers.read_to_extend(path)
-        commands = [
-            {"command": name, "values": [list(values) for values in zip(*passes)]}
-            for name, passes in {**old.passes, **self.passes}.items()
-        ]
-        document = {"schema": SCHEMA, "machine": old.machine, "events": list(EVENTS), "commands": commands}
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        with open(f"{path}.new", "w", encoding="utf-8") as file:
-            json.dump(document, file, indent=2)
-            file.write("\n")
-        os.replace(f"{path}.new", path)
+        with _locked_folder(path):
+            old = Numbers.read_to_extend(path)
+            commands = [
+                {"command": name, "values": [list(values) for values in zip(*passes)]}
+                for name, passes in {**old.passes, **self.passes}.items()
+            ]
+            document = {"schema": SCHEMA, "machine": old.machine, "events": list(EVENTS), "commands": commands}
+            _replace_file(path, json.dumps(document, indent=2) + "\n")
 
     def smallest_counts(self, name):
         """Returns the smallest count of each event, or None if the function was not counted."""
@@ -172,6 +176,34 @@ class Numbers:
         """Returns the range of the first event's counts as text: "exact", or a percentage of the smallest."""
         values = [passes[0] for passes in self.passes[name]]
         return "exact" if min(values) == max(values) else f"+{100 * (max(values) - min(values)) / min(values):.3g}%"
+
+
+@contextlib.contextmanager
+def _locked_folder(path):
+    """Locks the folder of a file, as the harness for Rust does, so that two runs at once don't lose each other's counts."""
+    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+    try:
+        # Some file systems have no locks.
+        with contextlib.suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _replace_file(path, text):
+    """Writes a file. If it fails, an old file is unchanged. If the path is a symbolic link, its file is replaced."""
+    path = os.path.realpath(path)
+    # The name is random, and the file is new: another user may have made a link in a shared folder.
+    temporary = f"{path}.{secrets.token_hex(8)}"
+    with open(temporary, "x", encoding="utf-8") as file:
+        try:
+            file.write(text)
+            file.flush()
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
 
 
 def machine():

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use perfmon_compare::document::{self, BenchDocument, BenchEntry};
 
+use super::whole_file;
+
 /// A bench target of a package.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Target {
@@ -100,17 +102,29 @@ impl BaselineFile {
         Ok(old.commands)
     }
 
-    /// Writes the measured counts and the entries of [`kept_entries`](Self::kept_entries).
+    /// Writes the measured counts and the entries of [`kept_entries`](Self::kept_entries). If it fails, the old file is
+    /// unchanged. Another process that saves to a file in the same folder waits meanwhile, so that none loses the entries
+    /// of the other.
     pub(crate) fn save(
         &self,
+        name: &str,
         mut measured: BenchDocument,
-        kept: Vec<BenchEntry>,
+        is_kept: impl Fn(&str) -> bool,
     ) -> Result<(), String> {
+        let path = self.path.display();
+        let write_error = |error| format!("--save-baseline: can't write {path}: {error}");
+        if let Some(folder) = self.path.parent() {
+            fs::create_dir_all(folder).map_err(write_error)?;
+        }
+        let _lock = whole_file::lock_folder(&self.path);
+        let kept = self.kept_entries(name, (&measured.machine, &measured.events), is_kept)?;
         for entry in &mut measured.commands {
             entry.command.insert_str(0, &self.prefix);
         }
         measured.commands.extend(kept);
-        write(&self.path, &measured)
+        let mut text = Vec::new();
+        document::write(&measured, &mut text).map_err(write_error)?;
+        whole_file::write(&self.path, &text).map_err(write_error)
     }
 
     fn is_own(&self, entry: &BenchEntry) -> bool {
@@ -132,19 +146,6 @@ impl BaselineFile {
             .map_err(|error| format!("{option} {name}: {path} can't be used: {error}"))?;
         Ok(Some(document))
     }
-}
-
-/// Writes a baseline. If writing fails, the old file is unchanged.
-fn write(file: &Path, measured: &BenchDocument) -> Result<(), String> {
-    let write_error = |error| format!("--save-baseline: can't write {}: {error}", file.display());
-    let mut text = Vec::new();
-    document::write(measured, &mut text).map_err(write_error)?;
-    if let Some(folder) = file.parent() {
-        fs::create_dir_all(folder).map_err(write_error)?;
-    }
-    let new_file = file.with_extension("json.new");
-    fs::write(&new_file, text).map_err(write_error)?;
-    fs::rename(&new_file, file).map_err(write_error)
 }
 
 #[cfg(test)]
@@ -176,8 +177,7 @@ mod tests {
         measured: BenchDocument,
         is_kept: impl Fn(&str) -> bool,
     ) -> Result<(), String> {
-        let kept = file.kept_entries("main", (&measured.machine, &measured.events), is_kept)?;
-        file.save(measured, kept)
+        file.save("main", measured, is_kept)
     }
 
     fn counts(file: &BaselineFile) -> Vec<(String, u64)> {
@@ -240,6 +240,22 @@ mod tests {
         "another".clone_into(&mut other.machine);
         let error = save(&spin, other, |_| false).expect_err("two processors in one file");
         assert!(error.contains("Remove it"), "{error}");
+    }
+
+    #[test]
+    fn targets_that_save_at_once_lose_no_counts() {
+        let parent = tempfile::tempdir().expect("there is room");
+        let path = parent.path().join("all.json").display().to_string();
+        let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        let file = |name| BaselineFile::named(&path, Path::new("unused"), &target(name));
+        std::thread::scope(|scope| {
+            for name in names {
+                scope.spawn(move || save(&file(name), document(&[("sum", 5)]), |_| false));
+            }
+        });
+        for name in names {
+            assert_eq!(counts(&file(name)), expected(&[("sum", 5)]), "{name}");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::meter::Meter;
 use super::process::{Counts, Parent, Processes, count_in_processes, turn_off_random_addresses};
 use super::report;
 use super::vm::{WritableFolder, ensure_driver, with_help};
+use super::whole_file;
 use crate::bencher::{Bencher, Task};
 use crate::options::Options;
 use crate::suite::{Bench, EXIT_NOT_COUNTED, Suite, check_result, print_error, print_to_stdout};
@@ -77,7 +78,7 @@ impl Suite {
         if let Some((format, file)) = export {
             let mut text = Vec::new();
             let result = report::export(&comparison, format, &mut text);
-            let result = result.and_then(|()| fs::write(file, text));
+            let result = result.and_then(|()| whole_file::write(file, &text));
             result.map_err(|error| format!("--export: can't write {}: {error}", file.display()))?;
         }
         // Printing fails if standard output is closed. The error is reported after the counts are
@@ -93,10 +94,7 @@ impl Suite {
                     "--save-baseline: the file is also the --baseline and was not changed, because a condition holds or can't be checked",
                 );
             } else {
-                let counts = (&measured.machine[..], &measured.events[..]);
-                let kept =
-                    file.kept_entries(name, counts, |name| self.is_kept(name, options, &failed))?;
-                file.save(measured, kept)?;
+                file.save(name, measured, |name| self.is_kept(name, options, &failed))?;
             }
         }
         print_result?;
@@ -262,13 +260,9 @@ fn count_here(bench: &mut Bench, events: &[String]) -> Result<Counts, String> {
     Ok(values)
 }
 
-/// Makes the folder of a file, and returns its path. A name without a slash has an empty parent: the file is in the current
-/// directory.
+/// Makes the folder of a file, and returns its path.
 fn make_folder_of(file: &Path) -> Result<PathBuf, String> {
-    let parent = file
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    let folder = parent.unwrap_or(Path::new("."));
+    let folder = whole_file::folder_of(file);
     let result = fs::create_dir_all(folder);
     result.map_err(|error| format!("can't make {}: {error}", folder.display()))?;
     Ok(folder.to_owned())

@@ -11,6 +11,7 @@ mod process;
 mod report;
 mod this_thread;
 mod vm;
+mod whole_file;
 
 pub(crate) use baseline::{Target, folder};
 pub(crate) use meter::Meter;
