@@ -54,8 +54,13 @@ impl BaselineFile {
         }
     }
 
-    /// Reads the baseline `name`, with the names of this target's benchmarks.
-    pub(crate) fn read(&self, name: &str) -> Result<BenchDocument, String> {
+    /// Reads the baseline `name`, with the names of this target's benchmarks; `is_known` returns whether this target has a
+    /// benchmark. There are no entries if the file has only those of other targets.
+    pub(crate) fn read(
+        &self,
+        name: &str,
+        is_known: impl Fn(&str) -> bool,
+    ) -> Result<BenchDocument, String> {
         let path = self.path.display();
         let document = self.read_entries("--baseline", name)?;
         let mut document = document.ok_or_else(|| {
@@ -63,12 +68,17 @@ impl BaselineFile {
                 "--baseline {name}: there is no file {path}.\nCreate it first, with --save-baseline {name}."
             )
         })?;
-        // A file without this prefix may be a copy of a baseline in a target's folder.
         if document.commands.iter().any(|entry| self.is_own(entry)) {
             document.commands.retain(|entry| self.is_own(entry));
             for entry in &mut document.commands {
                 entry.command.drain(..self.prefix.len());
             }
+        } else {
+            // The file may be a copy of a baseline in a target's folder, whose entries have no prefix.
+            let has_no_prefix = |name: &str| is_known(name) || !may_have_prefix(name);
+            document
+                .commands
+                .retain(|entry| has_no_prefix(&entry.command));
         }
         Ok(document)
     }
@@ -148,6 +158,12 @@ impl BaselineFile {
     }
 }
 
+/// Returns whether an entry's name may begin with the prefix of a target, as in `package::bench::name`. The path of a
+/// function in two modules looks the same.
+fn may_have_prefix(name: &str) -> bool {
+    name.splitn(3, "::").count() == 3
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,7 +197,7 @@ mod tests {
     }
 
     fn counts(file: &BaselineFile) -> Vec<(String, u64)> {
-        let document = file.read("main").expect("it was saved");
+        let document = file.read("main", |_| false).expect("it was saved");
         let entries = document.commands.into_iter();
         entries
             .map(|entry| (entry.command, entry.values[0][0]))
@@ -198,7 +214,7 @@ mod tests {
         let parent = tempfile::tempdir().expect("there is room");
         let file = BaselineFile::named("main", &parent.path().join("new"), &target("spin"));
         save(&file, document(&[("sum", 5)]), |_| false).expect("the folder is made");
-        assert_eq!(file.read("main"), Ok(document(&[("sum", 5)])));
+        assert_eq!(file.read("main", |_| false), Ok(document(&[("sum", 5)])));
         let names = fs::read_dir(parent.path().join("new")).expect("it is there");
         assert_eq!(names.count(), 1);
     }
@@ -236,6 +252,8 @@ mod tests {
         save(&spin, document(&[("sum", 9)]), |_| false).expect("sort's counts stay");
         assert_eq!(counts(&spin), expected(&[("sum", 9)]));
         assert_eq!(counts(&sort), expected(&[("sum", 7)]));
+        // A new target does not miss the benchmarks of the others.
+        assert_eq!(counts(&file("new")), []);
         let mut other = document(&[("sum", 8)]);
         "another".clone_into(&mut other.machine);
         let error = save(&spin, other, |_| false).expect_err("two processors in one file");
@@ -266,16 +284,19 @@ mod tests {
         let path = file.path.display().to_string();
         let copy = BaselineFile::named(&path, Path::new("unused"), &target("spin"));
         assert_eq!(counts(&copy), expected(&[("sum", 5)]));
+        save(&file, document(&[("a::b::c", 6)]), |_| false).expect("nothing is kept");
+        let read = copy.read("main", |name| name == "a::b::c");
+        assert_eq!(read.map(|document| document.commands.len()), Ok(1));
     }
 
     #[test]
     fn a_file_that_is_no_baseline_is_an_error() {
         let parent = tempfile::tempdir().expect("there is room");
         let file = BaselineFile::named("main", parent.path(), &target("spin"));
-        let error = file.read("main").expect_err("it is not there");
+        let error = file.read("main", |_| false).expect_err("it is not there");
         assert!(error.contains("with --save-baseline main"), "{error}");
         fs::write(&file.path, "[]").expect("there is room");
-        let error = file.read("main").expect_err("it is no baseline");
+        let error = file.read("main", |_| false).expect_err("it is no baseline");
         assert!(
             error.ends_with("is not a file of --save-baseline"),
             "{error}"
@@ -288,12 +309,12 @@ mod tests {
         let folder = BaselineFile::named("main", parent.path(), &target("spin"));
         fs::remove_file(&folder.path).expect("it was written");
         fs::create_dir(&folder.path).expect("there is room");
-        let error = folder.read("main").expect_err("it is no file");
+        let error = folder.read("main", |_| false).expect_err("it is no file");
         assert!(error.contains("can't read"), "{error}");
         fs::remove_dir(&folder.path).expect("it is empty");
         let empty = r#"{"schema": "pmctl-bench-v1", "machine": "", "events": [], "commands": []}"#;
         fs::write(&file.path, empty).expect("there is room");
-        let error = file.read("main").expect_err("it is empty");
+        let error = file.read("main", |_| false).expect_err("it is empty");
         assert!(error.ends_with("it has no commands"), "{error}");
     }
 

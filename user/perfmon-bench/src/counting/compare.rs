@@ -30,7 +30,8 @@ impl Suite {
         }
         let baseline = options.baseline.as_deref().map(|name| {
             let file = self.baseline_file(name);
-            Ok::<_, String>((file.read(name)?, file.path))
+            let is_known = |name: &str| self.benches.iter().any(|bench| bench.name == name);
+            Ok::<_, String>((file.read(name, is_known)?, file.path))
         });
         let baseline = baseline.transpose()?;
         self.refuse_impossible_conditions(options)?;
@@ -200,6 +201,15 @@ impl Suite {
         let (Some(name), Some(baseline)) = (&options.baseline, comparison.baseline) else {
             return;
         };
+        if baseline.document.commands.is_empty() {
+            print_error(
+                &self.target.name,
+                &format!(
+                    "not compared, because the baseline {name} has no benchmarks of this target. --save-baseline {name} adds them"
+                ),
+            );
+            return;
+        }
         let print_names = |text: &str, names: Vec<&str>| {
             if !names.is_empty() {
                 print_error(&self.target.name, &format!("{text}: {}", names.join(", ")));
