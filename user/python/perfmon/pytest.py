@@ -152,6 +152,11 @@ class _Session:
                 )
         return None
 
+    def has_compared_nothing(self):
+        """Returns whether a condition is about changes, and the baseline has none of the counted functions."""
+        has_changes = any(condition.is_relative for condition in self.conditions)
+        return bool(has_changes and self.measured.passes) and not any(map(self.baseline.passes.get, self.measured.passes))
+
     def write(self, baseline):
         """Saves the counts, unless they fail a condition and would replace the baseline. Returns a line about it."""
         file = self.baseline_file(self.save)
@@ -281,6 +286,11 @@ def pytest_terminal_summary(terminalreporter, config):
         new = [name for name in measured.passes if not session.baseline.smallest_counts(name)]
         if new:
             terminalreporter.write_line(f"not compared, because the baseline lacks them: {', '.join(new)}")
+        if session.has_compared_nothing():
+            terminalreporter.write_line(
+                "ERROR: --exact-fail-if: the baseline has none of the counted functions, so nothing was compared: "
+                "save them with --exact-save first"
+            )
 
 
     if session.save_message:
@@ -289,7 +299,11 @@ def pytest_terminal_summary(terminalreporter, config):
 
 def pytest_sessionfinish(session):
     run = session.config.stash[_SESSION]
-    if not run.save or run.is_worker:
+    if run.is_worker:
+        return
+    if run.has_compared_nothing() and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.USAGE_ERROR
+    if not run.save:
         return
     try:
         run.save_message = run.write(session.config.getoption("exact_baseline"))
