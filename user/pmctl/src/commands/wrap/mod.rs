@@ -353,9 +353,10 @@ impl CallServer<'_> {
         if interrupted_calls > 0 {
             let calls = crate::system::text::count(interrupted_calls, "call");
             // Only root may run the thread that receives calls before all programs.
-            let root_advice = match geteuid().is_root() {
-                true => "",
-                false => "; as root, pmctl answers faster",
+            let root_advice = if geteuid().is_root() {
+                ""
+            } else {
+                "; as root, pmctl answers faster"
             };
             complain(format_args!(
                 "signals interrupted {calls} about events before pmctl could take them: such a call fails with EINTR \
