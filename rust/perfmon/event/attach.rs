@@ -253,8 +253,8 @@ fn attach_to_task(
         if let Some(result) = add_to_context(event, &event.target, &mut room, cpu, leader) {
             let is_loaded = result?;
             if !is_loaded {
-                // The task may be running nevertheless: whoever has just added the context has not
-                // loaded it yet, and may not get to run for a long time.
+                // The task may be running nevertheless: the program that has just added the context
+                // has not loaded it yet, and may not get to run for a long time.
                 load_where_running(task);
             }
             return Ok(());

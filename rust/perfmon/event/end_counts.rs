@@ -13,7 +13,7 @@ use crate::{
 };
 use core::{ptr::NonNull, slice};
 use kernel::{
-    alloc::flags::{__GFP_NOWARN, GFP_ATOMIC},
+    alloc::flags::{GFP_ATOMIC, __GFP_NOWARN},
     cpu::CpuId,
     prelude::*,
     task::Task,

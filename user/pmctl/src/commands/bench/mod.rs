@@ -189,7 +189,7 @@ fn refuse_suite_formats(args: &Bench) -> Result<(), Usage> {
 }
 
 /// Fails if two commands have one name and are to be saved, or if two events have one name and are to be saved or
-/// compared: whoever reads the name would take the first one.
+/// compared: a reader of the file would take the first of them.
 fn refuse_same_names(args: &Bench, commands: &[&str], labels: &[String]) -> Result<(), Usage> {
     let is_saved = args.save.is_some() || matches!(args.export, Some(BenchFormat::Json));
     let option = if args.save.is_some() {

@@ -43,10 +43,8 @@ impl Advice {
     /// Returns the advice on a command of these words. `is_split` is true if pmctl, and not a shell, has split the
     /// command into words.
     fn new(words: &[OsString], is_split: bool) -> Self {
-        let texts = words.iter().map(|word| word.to_string_lossy());
-        let shell_word = texts
-            .into_iter()
-            .find(|word| is_split && is_for_shell(word));
+        let mut texts = words.iter().map(|word| word.to_string_lossy());
+        let shell_word = texts.find(|word| is_split && is_for_shell(word));
         Self {
             shell_word: shell_word.map(Cow::into_owned),
             quoted: quoted(words),

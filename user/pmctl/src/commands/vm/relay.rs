@@ -66,7 +66,7 @@ pub(super) struct HostRelay {
 #[derive(Default)]
 struct RelayedSignals(Vec<(Signal, Instant)>);
 
-/// What a signal causes.
+/// The effect of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reaction {
     Relay,

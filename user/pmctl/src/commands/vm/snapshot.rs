@@ -212,7 +212,7 @@ fn snapshot_directory(machine: &VirtualMachine<'_>) -> Option<PathBuf> {
 }
 
 /// Returns whether a snapshot's directory, that of all snapshots, and the user's cache belong to this user, as far as they
-/// exist. sudo(8) may keep the home directory of its caller, who could give root another machine to run.
+/// exist. sudo(8) may keep the home directory of its caller, and the caller could give root another machine to run.
 fn belongs_to(user: Uid, directory: &Path) -> bool {
     let folders = directory.ancestors().take(3);
     let mut existing = folders.filter_map(|folder| fs::symlink_metadata(folder).ok());
