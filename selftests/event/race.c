@@ -3,7 +3,7 @@
  * Two users that request a counter at the same moment: two events of a task that is being forked,
  * one inherited and one opened by another thread; and perf, while a program calls
  * PERFMON_GET_OWNER. Also tests tasks that execute a program while their event is being closed,
- * and a task whose first event another program is opening.
+ * and events beside a program that opens a task's first event, or closes a group's leader.
  *
  * SECONDS in the environment is the length of each test.
  */
