@@ -416,7 +416,7 @@ impl Cause {
             Self::NoFreeCounter(owners) if owners.contains_kind(OwnerKind::Perf) => {
                 Self::HardwareBusy.help()
             }
-            Self::NoFreeCounter(owners) if owners.are_all_of(process::id()) => {
+            Self::NoFreeCounter(owners) if owners.are_all_owned_by(process::id()) => {
                 Some(OWN_COUNTERS_HELP)
             }
             Self::Spec(error) => error.help(),

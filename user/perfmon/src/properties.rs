@@ -37,7 +37,7 @@ pub struct Info {
     pub cpu_ids: u32,
     /// The [rate](crate::trace::Event::rate) of an event may be above 2^31.
     pub has_full_width_writes: bool,
-    /// The driver keeps Linux's perf off the counters by a perf event on each CPU. Other events of perf wait meanwhile.
+    /// The driver keeps Linux's perf off the counters by a perf event on each CPU. While the module counts, perf's other events wait.
     pub has_place_holders: bool,
     /// Events can record the mappings of programs ([`Builder::mappings`](crate::event::Builder::mappings)).
     pub has_mappings: bool,

@@ -52,8 +52,8 @@ fn text_after<'t>(line: &'t str, mark: &str) -> Option<&'t str> {
     line.split_once(mark).map(|(_, rest)| rest)
 }
 
-/// Returns the comment in a line of C. `in_block` says whether the line begins within a comment, and is set to whether
-/// it ends within one.
+/// Returns the comment in a line of C. On entry `in_block` is true if the line begins inside a block comment; on return,
+/// if the line ends inside one.
 fn c_comment<'t>(line: &'t str, in_block: &mut bool) -> Option<&'t str> {
     let comment = if *in_block {
         line

@@ -106,7 +106,7 @@ impl Owners {
 
     /// Returns whether the process `pid` owns all of these counters; `false` if the list is empty.
     #[must_use]
-    pub fn are_all_of(&self, pid: u32) -> bool {
+    pub fn are_all_owned_by(&self, pid: u32) -> bool {
         !self.0.is_empty() && self.0.iter().all(|(_, owner)| owner.pid == Some(pid))
     }
 }
@@ -189,9 +189,9 @@ mod tests {
                     .collect(),
             )
         };
-        assert!(owners(&[Some(7), Some(7)]).are_all_of(7));
-        assert!(!owners(&[Some(7), Some(9)]).are_all_of(7));
-        assert!(!owners(&[Some(7), None]).are_all_of(7));
-        assert!(!owners(&[]).are_all_of(7));
+        assert!(owners(&[Some(7), Some(7)]).are_all_owned_by(7));
+        assert!(!owners(&[Some(7), Some(9)]).are_all_owned_by(7));
+        assert!(!owners(&[Some(7), None]).are_all_owned_by(7));
+        assert!(!owners(&[]).are_all_owned_by(7));
     }
 }

@@ -22,7 +22,7 @@ pub struct Alloc {
 }
 
 impl Alloc {
-    /// Returns the size for a buffer of `pages` pages for each CPU number of the machine.
+    /// Describes buffers of `pages` pages, one for each CPU number of the machine.
     #[must_use]
     pub const fn new(info: &Info, pages: u32) -> Self {
         Self {

@@ -128,7 +128,7 @@ fn write_uncountable(event: &Event, pmu: &Pmu, output: &mut dyn Write) -> Result
     Ok(())
 }
 
-/// Writes the register that an event needs besides the event select.
+/// Prints the name, the number and the value of the register that an event needs besides the event select.
 fn write_register(extra: ExtraRegister, output: &mut dyn Write) -> Result<()> {
     let name = spec::register_name(extra.register);
     writeln!(

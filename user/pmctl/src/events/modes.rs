@@ -14,7 +14,7 @@ pub(crate) const fn from_options(all_user: bool, all_kernel: bool) -> Modes {
 }
 
 /// Limits an event to these modes if it has no modifier. Returns whether it has no modifier.
-pub(crate) fn limit_unmodified(event: &mut EventSpec, modes: Modes) -> bool {
+pub(crate) fn limit_modes_if_unmodified(event: &mut EventSpec, modes: Modes) -> bool {
     let is_unmodified = event.modes == Modes::Both;
     if is_unmodified {
         event.modes = modes;

@@ -34,14 +34,14 @@ impl KnownCgroups {
             .map_err(|error| exit::error_with_advice("--all-cgroups", &error))?;
         let found_cgroups = search(&mount, &[Pattern::new("**")], LIMIT)?;
         Ok(Self {
-            records: found_cgroups.cgroups.iter().map(record).collect(),
+            records: found_cgroups.cgroups.iter().map(cgroup_record).collect(),
             is_incomplete: found_cgroups.is_incomplete,
         })
     }
 }
 
 /// Returns the record that perf has for a cgroup.
-fn record(cgroup: &FoundCgroup) -> Record {
+fn cgroup_record(cgroup: &FoundCgroup) -> Record {
     let path = Path::new("/").join(&cgroup.name);
     Record {
         stamp: Stamp::default(),

@@ -213,7 +213,7 @@ fn check_intel(
         compare_events(
             &cpu,
             Architecture::Intel,
-            &setup.hardware,
+            &setup.hardware_events,
             &setup.caches,
             &setup.extra_register_events,
             differences,

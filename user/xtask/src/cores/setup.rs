@@ -21,7 +21,7 @@ pub(super) struct Setup {
     pub(super) precise_constraints: Vec<Constraint>,
     pub(super) extra_register_events: Vec<ExtraEvent>,
     pub(super) caches: CacheTable,
-    pub(super) hardware: EventMap,
+    pub(super) hardware_events: EventMap,
     pub(super) memory: MemorySetup,
 }
 
@@ -74,7 +74,7 @@ pub(super) fn setups(source: &Source, model: &str) -> Result<BTreeMap<Kind, Setu
         source,
         kind: Kind::Only,
         setups: BTreeMap::new(),
-        hardware: event_map(source, "intel_perfmon_event_map")?,
+        hardware_events: event_map(source, "intel_perfmon_event_map")?,
         memory: MemorySetup::new(source)?,
         latency_function: None,
     };
@@ -119,7 +119,7 @@ struct Interpreter<'a> {
     kind: Kind,
     setups: BTreeMap<Kind, Setup>,
     /// The hardware events before any case changes them.
-    hardware: EventMap,
+    hardware_events: EventMap,
     /// The records of precise samples before any case changes their meaning.
     memory: MemorySetup,
     /// The function for all kinds of cores, which decodes the source of data in the records of precise samples.
@@ -158,10 +158,10 @@ impl Interpreter<'_> {
             return self.call(&format!("void __init {name}("));
         }
         let source = self.source;
-        let hardware = self.hardware;
+        let hardware_events = self.hardware_events;
         let memory = &self.memory;
         let setup = self.setups.entry(self.kind).or_insert_with(|| Setup {
-            hardware,
+            hardware_events,
             memory: memory.clone(),
             ..Setup::default()
         });
@@ -181,7 +181,7 @@ impl Interpreter<'_> {
         } else if let Some(name) = value("extra_regs") {
             setup.extra_register_events = extra_register_events(source, name)?;
         } else if statement.contains("intel_perfmon_event_map[") {
-            set_event(&mut setup.hardware, statement)?;
+            set_event(&mut setup.hardware_events, statement)?;
         } else if statement.contains("memcpy(") {
             // The target is `hw_cache_event_ids`, or the member of this name of a kind of core.
             if let Some(name) = between(statement, "hw_cache_event_ids,", ",")

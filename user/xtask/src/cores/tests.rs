@@ -148,8 +148,8 @@ __init int intel_pmu_init(void)
 fn a_case_is_followed_through_its_labels() {
     let old_setup =
         &setups(&Source::of(SOURCE), "INTEL_OLD").expect("it is understood")[&Kind::Only];
-    assert_eq!(old_setup.hardware[7], 0x0180_010e);
-    assert_eq!(old_setup.hardware[0], 0x3c);
+    assert_eq!(old_setup.hardware_events[7], 0x0180_010e);
+    assert_eq!(old_setup.hardware_events[0], 0x3c);
     let counters = |event| {
         let constraint = old_setup
             .constraints

@@ -27,8 +27,8 @@ impl Pairs {
     /// both recordings.
     pub(super) fn find(first: &Recording, other: &Recording) -> Self {
         let (first_files, other_files) = (files(first), files(other));
-        let first_names = only_in(&first_files, &other_files);
-        let other_names = only_in(&other_files, &first_files);
+        let first_names = names_only_in(&first_files, &other_files);
+        let other_names = names_only_in(&other_files, &first_files);
         let commands = (recorded_program(first), recorded_program(other));
         let combinations = first_names
             .iter()
@@ -101,7 +101,7 @@ impl Pairs {
 }
 
 /// Returns the names of `files` that `others` lacks, sorted.
-fn only_in<'a>(
+fn names_only_in<'a>(
     files: &'a AHashMap<String, AHashSet<&str>>,
     others: &AHashMap<String, AHashSet<&str>>,
 ) -> Vec<&'a str> {

@@ -125,9 +125,9 @@ struct Function {
 }
 
 /// The texts of a profile, numbered by their indices in `string_table`; the empty text has number 0.
-struct Texts(Interner<String>);
+struct StringTable(Interner<String>);
 
-impl Texts {
+impl StringTable {
     fn new() -> Self {
         let mut table = Interner::default();
         table.intern(String::new());
@@ -151,7 +151,7 @@ const fn id_of_index(index: usize) -> u64 {
 
 /// Writes the samples of these events. The values of a sample are the count of each event, and then the number of samples.
 pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write) -> io::Result<()> {
-    let mut texts = Texts::new();
+    let mut texts = StringTable::new();
     let mut sample_type: Vec<ValueType> = Vec::new();
     for event in events {
         sample_type.push(ValueType {
@@ -206,7 +206,7 @@ fn period(profile: &Profile<'_>, event: usize) -> u64 {
 fn samples(
     profile: &Profile<'_>,
     events: &[usize],
-    texts: &mut Texts,
+    texts: &mut StringTable,
 ) -> (Vec<Location>, Vec<Sample>) {
     let mut locations: Interner<Vec<usize>> = Interner::default();
     let mut values: BTreeMap<(usize, ProfileThread), Vec<u64>> = BTreeMap::new();
@@ -251,7 +251,11 @@ fn samples(
 }
 
 /// Returns the labels of a sample: the name and the numbers of its task.
-fn task_labels(profile: &Profile<'_>, thread: ProfileThread, texts: &mut Texts) -> Vec<Label> {
+fn task_labels(
+    profile: &Profile<'_>,
+    thread: ProfileThread,
+    texts: &mut StringTable,
+) -> Vec<Label> {
     let name = texts.intern(&profile.threads[&thread]);
     vec![
         Label {
@@ -291,7 +295,7 @@ fn location(profile: &Profile<'_>, index: usize, places: &[usize]) -> Location {
     }
 }
 
-fn mappings(profile: &Profile<'_>, texts: &mut Texts) -> Vec<Mapping> {
+fn mappings(profile: &Profile<'_>, texts: &mut StringTable) -> Vec<Mapping> {
     let objects = profile.objects.values.iter().enumerate();
     objects
         .map(|(index, object)| {
@@ -311,7 +315,7 @@ fn mappings(profile: &Profile<'_>, texts: &mut Texts) -> Vec<Mapping> {
         .collect()
 }
 
-fn functions(profile: &Profile<'_>, texts: &mut Texts) -> Vec<Function> {
+fn functions(profile: &Profile<'_>, texts: &mut StringTable) -> Vec<Function> {
     let functions = profile.functions.values.iter().enumerate();
     functions
         .map(|(index, function)| {

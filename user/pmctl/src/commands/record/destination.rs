@@ -33,7 +33,7 @@ impl Sink {
     /// Appends a record.
     ///
     /// # Errors
-    /// An error if the output can't be written. Records that were not written yet are lost then.
+    /// An error if the output can't be written. After an error, the records that were not written yet are lost.
     pub(super) fn append(&mut self, record: &Record) -> io::Result<()> {
         match self {
             Self::File(writer) => writer.append(record),

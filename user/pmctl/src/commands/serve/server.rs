@@ -344,7 +344,7 @@ impl Server {
                     .headers()
                     .get(ACCEPT)
                     .and_then(|value| value.to_str().ok());
-                self.metrics_answer(TextFormat::accepted(accept))
+                self.metrics_answer(TextFormat::from_accept_header(accept))
             }
             Ok(ServedPage::Profile) => self.profile_answer(request.uri().query(), state).await,
             Ok(ServedPage::Index) => Ok(page_answer(

@@ -13,7 +13,7 @@ pub(super) enum TextFormat {
 impl TextFormat {
     /// Returns the format that an `Accept` header asks for: `OpenMetrics` if the header names it with at least the quality of
     /// plain text, otherwise Prometheus' own.
-    pub(super) fn accepted(header: Option<&str>) -> Self {
+    pub(super) fn from_accept_header(header: Option<&str>) -> Self {
         let quality_of = |content_type: &str| {
             let ranges = header.unwrap_or_default().split(',');
             let qualities = ranges.filter_map(|range| {
@@ -202,7 +202,7 @@ mod tests {
                     text/plain;version=1.0.0;q=0.4";
         for open in [header_of_2, header_of_3, "application/openmetrics-text"] {
             assert_eq!(
-                TextFormat::accepted(Some(open)),
+                TextFormat::from_accept_header(Some(open)),
                 TextFormat::OpenMetrics,
                 "{open}"
             );
@@ -218,11 +218,11 @@ mod tests {
             refused_format,
         ] {
             assert_eq!(
-                TextFormat::accepted(Some(classic)),
+                TextFormat::from_accept_header(Some(classic)),
                 TextFormat::Prometheus,
                 "{classic}"
             );
         }
-        assert_eq!(TextFormat::accepted(None), TextFormat::Prometheus);
+        assert_eq!(TextFormat::from_accept_header(None), TextFormat::Prometheus);
     }
 }

@@ -74,7 +74,7 @@ pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
     for interval in &document.intervals {
         let interval_end = to_duration(interval.seconds);
         let run = Run {
-            uncounted: to_reasons(
+            uncounted: missing_count_reasons(
                 &interval.counts,
                 (interval.uncounted.as_deref(), &interval.uncounted_by_event),
             ),
@@ -98,7 +98,7 @@ fn to_whole_run(v1_run: &V1Run) -> Run {
         elapsed: to_duration(v1_run.elapsed_seconds),
         user: to_duration(v1_run.user_seconds),
         system: to_duration(v1_run.system_seconds),
-        uncounted: to_reasons(
+        uncounted: missing_count_reasons(
             &v1_run.counts,
             (v1_run.uncounted.as_deref(), &v1_run.uncounted_by_event),
         ),
@@ -112,7 +112,7 @@ fn to_whole_run(v1_run: &V1Run) -> Run {
 
 /// Returns the reason for each missing count: the one in `by_event`, or `common_reason` if `by_event` is empty. `None`
 /// for a count that is there, or that can't be trusted.
-fn to_reasons(
+fn missing_count_reasons(
     counts: &[Option<u64>],
     (common_reason, by_event): (Option<&str>, &[Option<String>]),
 ) -> Reasons {
@@ -364,7 +364,7 @@ mod tests {
                 interval.uncounted.as_deref(),
                 &interval.uncounted_by_event[..],
             );
-            assert_eq!(to_reasons(&interval.counts, names), reasons);
+            assert_eq!(missing_count_reasons(&interval.counts, names), reasons);
         }
     }
 

@@ -75,7 +75,7 @@ fn detailed_events(pmu: &Pmu) -> (Vec<EventSpec>, Vec<&'static str>) {
 pub(super) fn limit_modes(args: &Stat, events: &mut [EventSpec]) {
     let wanted_modes = modes::from_options(args.all_user, args.all_kernel);
     for event in events {
-        modes::limit_unmodified(event, wanted_modes);
+        modes::limit_modes_if_unmodified(event, wanted_modes);
     }
 }
 

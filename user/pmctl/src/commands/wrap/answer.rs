@@ -148,7 +148,7 @@ impl OpenCall {
             (None, 0) => caller.0,
             (None, pid) => pid,
         };
-        let is_single_dummy = attributes.is_dummy_of_records() && group.is_none();
+        let is_single_dummy = attributes.is_sideband_dummy() && group.is_none();
         let is_late_dummy = is_single_dummy && caller.has_driver_events();
         Ok(Self {
             attributes,
@@ -176,7 +176,7 @@ impl OpenCall {
     /// Returns whether this is a dummy event that the caller opens before its first event of the
     /// driver.
     fn is_early_dummy(&self) -> bool {
-        self.attributes.is_dummy_of_records()
+        self.attributes.is_sideband_dummy()
             && self.group.is_none()
             && !self.is_late_dummy
             && self.flags & !FD_CLOEXEC == 0
@@ -366,7 +366,7 @@ impl Attributes {
     }
 
     /// Returns whether this is a dummy event that asks for records of tasks or mappings.
-    fn is_dummy_of_records(&self) -> bool {
+    fn is_sideband_dummy(&self) -> bool {
         const RECORD_FLAGS: u64 = PerfEventAttr::TASK
             | PerfEventAttr::MMAP
             | PerfEventAttr::MMAP2
@@ -473,10 +473,10 @@ mod tests {
             };
             Attributes::new(attr.as_bytes()[..112].to_vec())
         };
-        assert!(!attributes(PerfEventAttr::COMM).is_dummy_of_records());
-        assert!(attributes(PerfEventAttr::TASK).is_dummy_of_records());
+        assert!(!attributes(PerfEventAttr::COMM).is_sideband_dummy());
+        assert!(attributes(PerfEventAttr::TASK).is_sideband_dummy());
         let maps = attributes(PerfEventAttr::MMAP2);
-        assert!(maps.is_dummy_of_records() && maps.wants_maps());
+        assert!(maps.is_sideband_dummy() && maps.wants_maps());
     }
 
     #[test]

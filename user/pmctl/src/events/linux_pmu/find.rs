@@ -55,7 +55,7 @@ impl PmuEvent {
     }
 
     /// Limits the event to these modes if it has no modifier. Returns whether it has no modifier.
-    pub(crate) fn limit_unmodified(&mut self, modes: Modes) -> bool {
+    pub(crate) fn limit_modes_if_unmodified(&mut self, modes: Modes) -> bool {
         let is_unmodified = self.modes == Modes::Both;
         if is_unmodified {
             self.modes = modes;
@@ -73,7 +73,7 @@ impl PmuEvent {
     }
 
     /// Limits an event to these CPUs, if each CPU counts for itself.
-    pub(crate) fn only_on(mut self, cpus: &Cpus) -> Self {
+    pub(crate) fn limit_to_cpus(mut self, cpus: &Cpus) -> Self {
         if self.cpus().is_none() {
             for encoding in &mut self.encodings {
                 encoding.cpus.get_or_insert_with(|| cpus.clone());

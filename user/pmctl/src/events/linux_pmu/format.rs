@@ -64,7 +64,7 @@ const fn width(bits: &RangeInclusive<u32>) -> u32 {
     *bits.end() - *bits.start() + 1
 }
 
-/// Returns the index of a word.
+/// Returns the number of a word of the attributes: n for `confign`, 0 for `config`.
 fn word(name: &str) -> Option<usize> {
     let names = ["config", "config1", "config2", "config3", "config4"];
     names.iter().position(|known| *known == name)

@@ -144,10 +144,10 @@ fn fields_are_where_the_pmu_has_them() {
 fn an_event_of_all_cpus_can_be_limited_to_some() {
     let residency = event("uncore-client", "cstate_core/c6-residency/");
     let cpus = residency.cpus().expect("it is of cores");
-    assert_eq!(residency.clone().only_on(&cpus), residency);
+    assert_eq!(residency.clone().limit_to_cpus(&cpus), residency);
     let clock = event("uncore-client", "msr/tsc/");
     assert_eq!(clock.cpus(), None);
-    let clock = clock.only_on(&cpus);
+    let clock = clock.limit_to_cpus(&cpus);
     assert_eq!(
         (&*clock.label, clock.cpus()),
         ("msr/tsc,cpu=0-3/", Some(cpus))
@@ -240,7 +240,7 @@ fn samples_have_modes_and_rates() {
     ];
     assert_eq!(all.collect::<Vec<_>>(), expected);
     let mut event = found[0].clone();
-    assert!(event.limit_unmodified(Modes::User));
+    assert!(event.limit_modes_if_unmodified(Modes::User));
     assert_eq!(
         (
             &*event.label,
@@ -248,7 +248,7 @@ fn samples_have_modes_and_rates() {
         ),
         ("ibs_op//u", 1)
     );
-    assert!(!event.limit_unmodified(Modes::Kernel));
+    assert!(!event.limit_modes_if_unmodified(Modes::Kernel));
 }
 
 #[test]

@@ -346,8 +346,8 @@ impl Attr {
         }
     }
 
-    /// Returns the event as a reader of pmctl's file sees it. All events of such a file have the same parts, and the
-    /// file does not tell which of these parts were not recorded for an event.
+    /// Returns the event as a reader of pmctl's file decodes it. All samples of such a file have the same parts, and the
+    /// file does not say which of these parts an event's samples lack.
     pub(crate) const fn as_written(self) -> Self {
         Self {
             unrecorded: 0,

@@ -48,7 +48,7 @@ const NOT_AVAILABLE: u64 = 1 << 0;
 /// perf's word for a value that is not available.
 pub(crate) const NA: &str = "N/A";
 
-/// Bits of `mem_lvl` and `mem_dtlb` for the outcome.
+/// Bits of `mem_lvl` and `mem_dtlb`: the access hit, or missed.
 const HIT: u64 = 1 << 1;
 const MISS: u64 = 1 << 2;
 const OUTCOME_MASK: u64 = HIT | MISS;

@@ -235,8 +235,8 @@ struct KallsymsLine<'a> {
 }
 
 impl<'a> KallsymsLine<'a> {
-    /// Parses a line; `None` if the address is hidden. The name is searched for the start of the module only if the
-    /// line ends with a module, since there may be 200,000 lines.
+    /// Parses a line; `None` if the address is hidden. To save time on up to 200,000 lines, looks for the start of the
+    /// module only in a line that ends with a module.
     fn parse(line: &'a [u8]) -> Option<Self> {
         let (start, rest) = split_address(line)?;
         let [b' ', kind, b' ', rest @ ..] = rest.trim_ascii_end() else {

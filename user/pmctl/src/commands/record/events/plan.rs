@@ -89,7 +89,7 @@ impl SamplingPlan {
             linux_events: linux_events
                 .into_iter()
                 .map(|mut event| {
-                    event.limit_unmodified(options.modes);
+                    event.limit_modes_if_unmodified(options.modes);
                     let rate = event.rate.unwrap_or(match options.rate {
                         Rate::Default if linux_event::counts_occurrences(&event) => {
                             SampleRate::Period(1)
@@ -245,7 +245,7 @@ impl SamplingPlan {
         self.overwrite
     }
 
-    /// Returns the parts of samples.
+    /// Returns the parts that samples record.
     pub(super) const fn parts(&self) -> SampleParts {
         self.parts
     }
@@ -318,10 +318,10 @@ impl SamplingPlan {
     pub(super) fn limit_to_user_mode(&mut self) -> bool {
         let mut changed = false;
         for SampledEvent { spec, .. } in &mut self.events {
-            changed |= modes::limit_unmodified(spec, Modes::User);
+            changed |= modes::limit_modes_if_unmodified(spec, Modes::User);
         }
         for LinuxEvent { event, .. } in &mut self.linux_events {
-            changed |= event.limit_unmodified(Modes::User);
+            changed |= event.limit_modes_if_unmodified(Modes::User);
         }
         if changed {
             self.degraded.push(

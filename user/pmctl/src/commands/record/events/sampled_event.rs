@@ -101,7 +101,7 @@ pub(super) fn planned_events(
             memory_access::require_precision(options, &mut spec, precise_text)?;
             check_can_be_sampled(&spec)?;
             let rate = spec.rate.unwrap_or(default_rate);
-            modes::limit_unmodified(&mut spec, options.modes);
+            modes::limit_modes_if_unmodified(&mut spec, options.modes);
             events.push(SampledEvent {
                 spec,
                 rate,

@@ -199,7 +199,7 @@ impl CountableMetric {
         // Some PMUs are read on one CPU for several others. The metric's other PMU events count on the same CPUs then.
         if let Some(cpus) = pmus.iter().find_map(|(_, event)| event.cpus()) {
             for (_, event) in &mut pmus {
-                *event = event.clone().only_on(&cpus);
+                *event = event.clone().limit_to_cpus(&cpus);
             }
         }
         Self {

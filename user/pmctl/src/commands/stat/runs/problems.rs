@@ -27,7 +27,7 @@ pub(in crate::commands::stat) fn report_problems(
         complain(words);
     }
     for reason in missing_reasons(subject, runs) {
-        complain_of(reason, &subject.scope);
+        report_missing_counts(reason, &subject.scope);
     }
     let stopped_code = stopped.map_or(0, |stopped| stopped.exit_code());
     worse_exit_code(exit_code(subject, runs), stopped_code)
@@ -64,7 +64,7 @@ and no number that grows.\n\
 Leave the event out: there is nothing to count.";
 
 /// Reports why counts are missing; `None` means that they can't be trusted.
-fn complain_of(reason: Option<Uncounted>, scope: &Scope) {
+fn report_missing_counts(reason: Option<Uncounted>, scope: &Scope) {
     match reason {
         Some(Uncounted::LeftProgram) => complain(UNCOUNTED_PROGRAM_REASON),
         Some(Uncounted::NoTurn) => complain(NO_TURN_REASON),

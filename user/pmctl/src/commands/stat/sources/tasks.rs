@@ -241,7 +241,7 @@ impl TaskCounts {
             Cause::Forbidden => {
                 for event in &mut self.events {
                     if !event.is_absent() {
-                        has_changed |= modes::limit_unmodified(event, Modes::User);
+                        has_changed |= modes::limit_modes_if_unmodified(event, Modes::User);
                     }
                 }
             }
