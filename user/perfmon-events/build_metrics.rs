@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packs `tables/metrics/*.txt`, which have a line for each metric, with tabs between its fields:
 //!
-//! ```text NAME GROUPS FACTOR UNIT FORMULA THRESHOLD NAME - NEEDED                          a
-//! metric of perf that needs NEEDED, which is no core event
+//! ```text
+//! NAME GROUPS FACTOR UNIT FORMULA THRESHOLD
+//! NAME - NEEDED                          a metric of perf that needs NEEDED, which is no core event
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -64,10 +64,11 @@ pub enum Modes {
 /// ```
 /// use perfmon::{EventSelect, Modes};
 ///
-/// // Instructions, in user mode only. assert_eq!(EventSelect::new(0xc0,
-/// 0x00).modes(Modes::User).bits(), 0x0001_00c0); // Cycles in which at least two instructions
-/// retired, in both modes. assert_eq!(EventSelect::new(0xc0, 0x00).at_least(2).bits(),
-/// 0x0203_00c0); // An event number of 12 bits, which only AMD's CPUs have.
+/// // Instructions, in user mode only.
+/// assert_eq!(EventSelect::new(0xc0, 0x00).modes(Modes::User).bits(), 0x0001_00c0);
+/// // Cycles in which at least two instructions retired, in both modes.
+/// assert_eq!(EventSelect::new(0xc0, 0x00).at_least(2).bits(), 0x0203_00c0);
+/// // An event number of 12 bits, which only AMD's CPUs have.
 /// assert_eq!(EventSelect::new(0x1cd, 0x04).bits(), 0x1_0003_04cd);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The syntax of events: a list of
 //!
-//! ```text NAME            a name:            cycles   INST_RETIRED.ANY rUUEE           a raw
-//! encoding:    r1c0, with a counter mask r20000c0 cpu/TERM,.../   fields:           
-//! cpu/event=0x3c,umask=0x01,cmask=1,inv,edge,name=mine/ cpu_atom/TERM,.../  fields, for one kind
-//! of core NAME/TERM,.../  a name and fields: instructions/period=10007/ fixedN          a fixed
-//! counter:   fixed0
+//! ```text
+//! NAME            a name:            cycles   INST_RETIRED.ANY
+//! rUUEE           a raw encoding:    r1c0, with a counter mask r20000c0
+//! cpu/TERM,.../   fields:            cpu/event=0x3c,umask=0x01,cmask=1,inv,edge,name=mine/
+//! cpu_atom/TERM,.../  fields, for one kind of core
+//! NAME/TERM,.../  a name and fields: instructions/period=10007/
+//! fixedN          a fixed counter:   fixed0
 //! ```
 //!
 //! each followed by any of `:u` `:k` `:uk` (the modes) and `:PMC0` `:FIXED0` (the counter). The events are separated by
