@@ -58,6 +58,14 @@ impl EventState {
         state & ENABLED != 0 || state == enabled_at.0
     }
 
+    /// Returns whether the siblings in the group that the event leads may count: the event is
+    /// [enabled for the task](Self::is_enabled), or is closed, so that its siblings count alone.
+    #[inline(always)]
+    pub fn lets_siblings_count(&self, enabled_at: Changes) -> bool {
+        let state = self.0.load(Relaxed);
+        state & (ENABLED | CLOSED) != 0 || state == enabled_at.0
+    }
+
     /// Returns the number of changes of the state so far.
     pub fn changes(&self) -> Changes {
         Changes::of(self.0.load(Acquire))
@@ -111,6 +119,7 @@ mod tests {
     fn exec_enables_a_disabled_event_until_its_next_change() {
         let state = EventState::disabled();
         assert!(!state.is_enabled(Changes::NEVER));
+        assert!(!state.lets_siblings_count(Changes::NEVER));
         let at_exec = state.changes();
         assert!(state.is_enabled(at_exec));
         state.set_enabled(true);
@@ -143,6 +152,7 @@ mod tests {
         let after_close = state.changes();
         for enabled_at in [before_close, after_close, Changes::NEVER] {
             assert!(!state.is_enabled(enabled_at));
+            assert!(state.lets_siblings_count(enabled_at));
         }
         state.set_enabled(true);
         assert!(state.is_closed());

@@ -140,12 +140,12 @@ impl Slot {
         self.event().state().is_enabled(self.enabled_at)
     }
 
-    /// Returns whether the siblings in the group that the slot leads may count: the leader is
-    /// enabled, or is closed. From the close on, the siblings count alone. The program that closes
-    /// the leader may be preempted before it has removed this slot.
+    /// Returns whether the siblings in the group that the slot leads may count. From the close of
+    /// the leader on they count alone: the program that closes it may be preempted before it has
+    /// removed this slot.
     #[inline(always)]
     pub(super) fn lets_siblings_count(&self) -> bool {
-        self.is_enabled() || self.event().state().is_closed()
+        self.event().state().lets_siblings_count(self.enabled_at)
     }
 
     /// Returns the event's page, if the slot shows its window there.
