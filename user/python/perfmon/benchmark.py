@@ -8,6 +8,7 @@ mark. Options of the other plugins are accepted, and have no effect.
 """
 
 import functools
+import inspect
 import operator
 import sys
 
@@ -147,6 +148,9 @@ class Benchmark:
         parent, _, name = path.rpartition(".")
         owner = operator.attrgetter(parent)(module) if parent else module
         function = getattr(owner, name)
+        raw = inspect.getattr_static(owner, name)
+        if isinstance(raw, classmethod):
+            raise TypeError(f"benchmark.weave: {target!r} is a method of a class: count the test that calls it instead")
         has_begun = False
 
         @functools.wraps(function)
@@ -158,8 +162,10 @@ class Benchmark:
             has_begun = True
             return self(function, *args, **kwargs)
 
-        self._undo.append(functools.partial(setattr, owner, name, function))
-        setattr(owner, name, counted)
+        # A function that the class inherits is not its own afterwards, either.
+        is_own = name in vars(owner)
+        self._undo.append(functools.partial(setattr, owner, name, raw) if is_own else functools.partial(delattr, owner, name))
+        setattr(owner, name, staticmethod(counted) if isinstance(raw, staticmethod) else counted)
 
     patch = weave
 

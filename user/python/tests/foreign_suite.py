@@ -68,6 +68,19 @@ def test_weave(benchmark):
     assert count_down is function
 
 
+class Counted:
+    @staticmethod
+    def triple(n):
+        return 3 * n
+
+
+def test_weave_static(benchmark):
+    benchmark.weave(f"{__name__}.Counted.triple")
+    assert [Counted().triple(2), Counted.triple(3)] == [6, 9]
+    benchmark._end()
+    assert [Counted().triple(2), Counted.triple(3)] == [6, 9]
+
+
 def test_codspeed(codspeed_benchmark):
     assert codspeed_benchmark(add, 1) == 1
 
