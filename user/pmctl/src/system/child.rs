@@ -371,8 +371,9 @@ impl RunningCommand {
     /// Waits until the command has ended, and hands on the signals that ask pmctl to end. For failures of pmctl: they don't
     /// end the command, and pmctl must not end before it.
     pub(crate) fn wait(&self, signals: &BlockedSignals) -> Result<Ending> {
-        let process = processes::watch_process(self.pid.as_raw().unsigned_abs())
-            .context("can't wait for the command")?;
+        // Without this descriptor, SIGCHLD ends the wait.
+        let process = processes::watch_process(self.pid.as_raw().unsigned_abs());
+        let process = process.ok().flatten();
         loop {
             if let Some(ending) = self.ending()? {
                 return Ok(ending);

@@ -212,6 +212,8 @@ fn copy(file: &mut File, name: &Path) -> io::Result<()> {
     let mut options = File::options();
     let mut new_file = options.write(true).create_new(true).mode(mode).open(name)?;
     let result = file.rewind().and_then(|()| {
+        // The umask may have removed bits of a mode that was set later.
+        new_file.set_permissions(Permissions::from_mode(mode))?;
         io::copy(file, &mut new_file)?;
         // A full disk of a server is reported only now.
         new_file.sync_all()

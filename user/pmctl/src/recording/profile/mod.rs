@@ -23,6 +23,7 @@ pub(crate) use filter::{Filter, TimeSpan};
 pub(crate) use sample_names::{NamedSample, SampleNames, Site};
 pub(crate) use source_lines::SourceLines;
 
+use crate::recording::file_text::path_of_text;
 use crate::recording::perfdata::{
     self, Body, BuildId, Recording, RecordingBytes, Sample, Stamp, SymbolTable,
 };
@@ -64,11 +65,14 @@ pub(crate) fn open_with_advice(path: &Path, advice: &str) -> Result<Recording> {
             places.note_record(record);
         }
         let (symbols, build_ids) = places.look_up();
-        if recording.end.is_none() && symbols.iter().any(is_replaced_program) {
+        add_build_ids(&mut recording.build_ids, build_ids);
+        let is_affected = |table: &SymbolTable| {
+            is_replaced_program(table) && recording.build_id(&path_of_text(&table.file)).is_none()
+        };
+        if recording.end.is_none() && symbols.iter().any(is_affected) {
             recording.notes.degraded.push(UNKNOWN_END.to_owned());
         }
         recording.notes.symbols = symbols;
-        add_build_ids(&mut recording.build_ids, build_ids);
     } else {
         refresh::refresh(&mut recording, &DebugFiles::of_user())?;
     }
