@@ -266,6 +266,18 @@ TEST(exec_does_not_enable_a_closed_event)
 	close(other_fd);
 }
 
+/* Pins this program to the first CPU. Returns another CPU; negative if there is none. */
+static int pin_beside_other_cpu(struct __test_metadata *_metadata)
+{
+	cpu_set_t cpus;
+	int home;
+
+	ASSERT_EQ(0, cpus_online(&cpus));
+	home = pin_to_first_cpu();
+	ASSERT_LE(0, home);
+	return cpu_next(&cpus, home);
+}
+
 /*
  * The number of loops of a task after it was woken, and of inherited events that begin to count at
  * the switch to the task.
@@ -305,18 +317,14 @@ TEST(switch_sees_each_change_of_an_inherited_event)
 	struct perf_event_attr attr = event_instructions();
 	unsigned long *loops = map_shared(_metadata, sizeof(*loops));
 	const struct rlimit files = { FILLERS + 100, FILLERS + 100 };
-	int start_pipe[2], done[2], fd, i, home, cpu, round;
+	int start_pipe[2], done[2], fd, i, cpu, round;
 	struct rng rng = rng_seed(env_number("SEED", 1));
 	__s64 after, count, least, most;
-	cpu_set_t cpus;
 	char byte;
 	pid_t pid;
 
 	SKIP_WITHOUT_PMU();
-	ASSERT_EQ(0, cpus_online(&cpus));
-	home = pin_to_first_cpu();
-	ASSERT_LE(0, home);
-	cpu = cpu_next(&cpus, home);
+	cpu = pin_beside_other_cpu(_metadata);
 	/* On a machine with one CPU, the event can't be changed during the switch. */
 	if (cpu < 0)
 		return;
@@ -367,13 +375,12 @@ static void loop_without_end(int cpu, unsigned long *loops)
 }
 
 /* Opens and closes an event of @pid without end, whenever no other program wants the CPU. */
-static void open_without_end(int cpu, pid_t pid)
+static void open_without_end(pid_t pid)
 {
 	const struct sched_param none = { 0 };
 	struct perf_event_attr attr = branches(true);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	pin_to_cpu(cpu);
 	if (sched_setscheduler(0, SCHED_IDLE, &none))
 		_exit(1);
 	for (;;)
@@ -397,17 +404,13 @@ TEST(open_event_counts_beside_an_opener_that_waits)
 {
 	unsigned long *loops = map_shared(_metadata, sizeof(*loops));
 	struct perf_event_attr attr = branches(false);
-	int fd, home, cpu, rounds = 0;
+	int fd, cpu, rounds = 0;
 	struct rng rng = rng_seed(env_number("SEED", 1));
 	pid_t pid, opener;
-	cpu_set_t cpus;
 	double end;
 
 	SKIP_WITHOUT_PMU();
-	ASSERT_EQ(0, cpus_online(&cpus));
-	home = pin_to_first_cpu();
-	ASSERT_LE(0, home);
-	cpu = cpu_next(&cpus, home);
+	cpu = pin_beside_other_cpu(_metadata);
 	/* On a single CPU the task does not run while this program does. */
 	if (cpu < 0)
 		return;
@@ -419,7 +422,7 @@ TEST(open_event_counts_beside_an_opener_that_waits)
 	opener = fork();
 	ASSERT_LE(0, opener);
 	if (!opener)
-		open_without_end(home, pid);
+		open_without_end(pid);
 	for (end = clock_seconds() + env_number("SECONDS", 2); !rounds || clock_seconds() < end; rounds++) {
 		usleep(50 + rng_below(&rng, 200));
 		fd = event_maker_perfmon.open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
@@ -437,48 +440,27 @@ TEST(open_event_counts_beside_an_opener_that_waits)
 	waitpid(pid, NULL, 0);
 }
 
-/* Makes a child that counts loops in @loops, once there is something to read from @start_pipe. */
-static void loop_in_child(int cpu, int start_pipe, unsigned long *loops)
+/* Makes a child that counts loops in @loops, and waits. */
+static void loop_in_child(int cpu, unsigned long *loops)
 {
-	char byte;
-
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (read(start_pipe, &byte, 1) != 1)
-		_exit(1);
 	if (!fork())
 		loop_without_end(cpu, loops);
 	for (;;)
 		pause();
 }
 
-/* Closes a descriptor when told by @start_pipe, whenever no other program wants the CPU. */
-static void close_when_told(int cpu, int start_pipe, int fd)
+/* Closes a descriptor, whenever no other program wants the CPU. */
+static void close_when_idle(int fd)
 {
 	const struct sched_param none = { 0 };
-	char byte;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	pin_to_cpu(cpu);
-	if (sched_setscheduler(0, SCHED_IDLE, &none) || read(start_pipe, &byte, 1) != 1)
+	if (sched_setscheduler(0, SCHED_IDLE, &none))
 		_exit(1);
 	close(fd);
 	_exit(0);
 }
-
-/* Forks a child that calls @run with a CPU, a pipe and @argument. Stores the other end of the pipe in @start. */
-#define FORK_ON(run, cpu, start, argument) ({					\
-	int fork_pipe[2], fork_pid = -1;					\
-										\
-	if (!pipe(fork_pipe))							\
-		fork_pid = fork();						\
-	if (!fork_pid) {							\
-		close(fork_pipe[1]);						\
-		run(cpu, fork_pipe[0], argument);				\
-	}									\
-	close(fork_pipe[0]);							\
-	*(start) = fork_pipe[1];						\
-	fork_pid;								\
-})
 
 /* The number of tasks with events of their own, among which a closed event looks for tasks that have inherited it. */
 #define OTHER_TASKS	500
@@ -491,20 +473,16 @@ TEST(siblings_count_beside_a_closer_that_waits)
 {
 	unsigned long *loops = map_shared(_metadata, sizeof(*loops));
 	struct perf_event_attr attr = branches(false);
-	int leader, sibling, home, cpu, start, go, rounds = 0;
+	int leader, sibling, cpu, start, go, rounds = 0;
 	const struct rlimit files = { OTHER_TASKS + 100, OTHER_TASKS + 100 };
 	struct rng rng = rng_seed(env_number("SEED", 1));
 	pid_t pid, closer, others[OTHER_TASKS];
 	int i;
-	cpu_set_t cpus;
 	__s64 before;
 	double end;
 
 	SKIP_WITHOUT_PMU();
-	ASSERT_EQ(0, cpus_online(&cpus));
-	home = pin_to_first_cpu();
-	ASSERT_LE(0, home);
-	cpu = cpu_next(&cpus, home);
+	cpu = pin_beside_other_cpu(_metadata);
 	/* On a single CPU the task does not run while this program does. */
 	if (cpu < 0)
 		return;
@@ -522,14 +500,18 @@ TEST(siblings_count_beside_a_closer_that_waits)
 	attr.inherit = 1;
 	for (end = clock_seconds() + env_number("SECONDS", 2); !rounds || clock_seconds() < end; rounds++) {
 		*loops = 0;
-		pid = FORK_ON(loop_in_child, cpu, &start, loops);
+		pid = fork_waiting(&start);
 		ASSERT_LE(0, pid);
+		if (!pid)
+			loop_in_child(cpu, loops);
 		leader = event_maker_perfmon.open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 		ASSERT_LE(0, leader);
 		sibling = event_maker_perfmon.open(&attr, pid, -1, leader, PERF_FLAG_FD_CLOEXEC);
 		ASSERT_LE(0, sibling);
-		closer = FORK_ON(close_when_told, home, &go, leader);
+		closer = fork_waiting(&go);
 		ASSERT_LE(0, closer);
+		if (!closer)
+			close_when_idle(leader);
 		close(leader);
 		ASSERT_EQ(1, write(start, "", 1));
 		wait_for_loops(loops);
