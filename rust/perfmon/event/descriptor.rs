@@ -379,44 +379,40 @@ fn event_times(event: &Event, count: EventCount) -> EventTimes {
 /// Serves read(2) without PERF_FORMAT_GROUP.
 #[inline(never)]
 fn read_one(event: &Event, to: impl ReadTarget) -> Result<usize> {
-    let format = event.config.sampling.read;
-    if to.size() < format.size(1) {
+    if to.size() < event.config.sampling.read.size(1) {
         return Err(ENOSPC);
     }
-    let count = match with_slots_here(|here, slots| {
+    let mut words = [0; MAX_WORDS_OF_ONE];
+    let count_here = with_slots_here(|here, slots| {
         EventCount::read_here(here, slots.slot_of(event)?, timestamp())
-    }) {
-        Some(Some(count)) if !event.config.inherit => count,
+    });
+    let words = match count_here {
+        Some(Some(count)) if !event.config.inherit => encode_one(event, count, &mut words),
         _ => {
             refresh_everywhere(event);
             if event.is_broken() {
                 return Err(EIO);
             }
-            return read_closed_windows(event, to);
+            // The sums go on. Without preemption the count and its times are of almost the same moment.
+            let _pinned = pin();
+            encode_one(event, EventCount::of_closed_windows(event), &mut words)
         }
     };
-    let mut words = [0; MAX_WORDS_OF_ONE];
-    let words = format.encode_one(&mut words, event_value(event, &count), || {
-        event_times(event, count)
-    });
     to.put_words(words)?;
     Ok(size_of_val(words))
 }
 
-/// Serves read(2) without PERF_FORMAT_GROUP from the sums of an event that has just been refreshed.
-fn read_closed_windows(event: &Event, to: impl ReadTarget) -> Result<usize> {
+/// Encodes the words that read(2) returns for an event without PERF_FORMAT_GROUP.
+#[inline(always)]
+fn encode_one<'w>(
+    event: &Event,
+    count: EventCount,
+    words: &'w mut [u64; MAX_WORDS_OF_ONE],
+) -> &'w [u64] {
     let format = event.config.sampling.read;
-    let mut words = [0; MAX_WORDS_OF_ONE];
-    let words = {
-        // The sums go on. Without preemption the count and its times are of almost the same moment.
-        let _pinned = pin();
-        let count = EventCount::of_closed_windows(event);
-        format.encode_one(&mut words, event_value(event, &count), || {
-            event_times(event, count)
-        })
-    };
-    to.put_words(words)?;
-    Ok(size_of_val(words))
+    format.encode_one(words, event_value(event, &count), || {
+        event_times(event, count)
+    })
 }
 
 /// Serves read(2) with PERF_FORMAT_GROUP. In each task all events are read at one moment.
