@@ -179,7 +179,7 @@ impl CounterValue {
 
     /// Brings the total up to date with the hardware counter, and returns it. To be called by the
     /// overflow handler, which nothing interrupts, or while the counter is paused. Does not check
-    /// whether the step is plausible.
+    /// that the counter has advanced by a possible number of events.
     #[inline(always)]
     pub(crate) fn update_in_nmi(&self, here: ThisCpu<'_>, counter: Msr) -> u64 {
         let raw = msr::read(here, counter);

@@ -134,7 +134,8 @@ static void end_to_hide(void)
 /*
  * Makes the CPUs that have loaded the mm load it anew, after the caller has
  * changed its number of mappings. Does not wait for the CPUs in @busy, whose work
- * is still under way. Returns false if a CPU is too busy to do so, and adds such CPUs to @busy.
+ * is still under way. Returns false if a CPU is too busy to do so, and adds such CPUs
+ * to @busy.
  *
  * All CPUs are called. A CPU that was about to load the mm may have read the number,
  * or looked for users of the context switch, before the change. Such a CPU has loaded

@@ -454,8 +454,8 @@ impl Attr {
         }
     }
 
-    /// Decodes the members that pmctl uses. Returns `None` if samples have other registers than
-    /// those that pmctl records: such samples could not be decoded.
+    /// Decodes the members that pmctl uses. Returns `None` if the samples have other registers than
+    /// pmctl records, since pmctl can't decode such samples.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let (attr, others) = Self::decode_any(bytes)?;
         (others.registers == attr.registers()).then_some(attr)
